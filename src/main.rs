@@ -1,0 +1,3 @@
+//! The `ramsplit` binary.
+
+fn main() {}
