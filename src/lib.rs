@@ -5,7 +5,10 @@
 //! [`server`] -> [`session`] -> [`sql`] -> [`route`] -> [`backend`] -> [`wire`]; dependencies point that
 //! way and never back. `ARCHITECTURE.md` has the map and the invariants.
 
+pub mod auth;
 pub mod config;
+pub mod net;
 pub mod sandbox;
 pub mod server;
 pub mod sql;
+pub mod wire;
