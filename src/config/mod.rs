@@ -50,6 +50,16 @@ pub struct Backend {
     pub address: String,
 }
 
+impl Backend {
+    /// Host and port apart; the port is 3306 when the address names none.
+    pub fn host_and_port(&self) -> (&str, u16) {
+        self.address
+            .rsplit_once(':')
+            .and_then(|(host, port)| Some((host, port.parse().ok()?)))
+            .unwrap_or((&self.address, 3306))
+    }
+}
+
 /// TLS offered to clients.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ClientTls {

@@ -2,6 +2,7 @@
 
 use std::{
     io,
+    net::SocketAddr,
     pin::Pin,
     task::{Context, Poll},
     time::Duration,
@@ -36,6 +37,15 @@ impl Stream {
         socket.set_nodelay(true)?;
         SockRef::from(&socket).set_tcp_keepalive(&KEEPALIVE)?;
         Ok(Self::Plain(socket))
+    }
+
+    /// The other end's address, unless it is gone.
+    pub fn peer(&self) -> Option<SocketAddr> {
+        let socket = match self {
+            Self::Plain(socket) => socket,
+            Self::Tls(stream) => stream.get_ref().0,
+        };
+        socket.peer_addr().ok()
     }
 
     /// Whether what passes cannot be read on the way.

@@ -222,3 +222,21 @@ impl<S: AsyncWrite + Unpin> Framed<S> {
         let _ = timeout(Duration::from_secs(1), self.stream.shutdown()).await;
     }
 }
+
+/// Copies bytes both ways until both sides have ended, what is buffered first.
+///
+/// # Errors
+/// When a stream fails.
+pub async fn tunnel<A, B>(a: &mut Framed<A>, b: &mut Framed<B>) -> io::Result<()>
+where
+    A: AsyncRead + AsyncWrite + Unpin,
+    B: AsyncRead + AsyncWrite + Unpin,
+{
+    let (from_a, from_b) = (a.rx.len(), b.rx.len());
+    a.forward(from_a, b);
+    b.forward(from_b, a);
+    a.stream.write_all(&std::mem::take(&mut a.tx)).await?;
+    b.stream.write_all(&std::mem::take(&mut b.tx)).await?;
+    tokio::io::copy_bidirectional(&mut a.stream, &mut b.stream).await?;
+    Ok(())
+}

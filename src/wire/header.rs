@@ -57,6 +57,11 @@ impl Walk {
         self.next_seq
     }
 
+    /// Moves past `len` payload bytes of the current packet.
+    pub fn skip(&mut self, len: usize) {
+        self.left = self.left.saturating_sub(len);
+    }
+
     /// How many bytes at the front of `buf` belong to the packet; the state moves past them. Less than
     /// `buf.len()` either at the end of the packet or in the middle of a header.
     ///

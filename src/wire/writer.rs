@@ -59,3 +59,16 @@ pub fn put_packet(out: &mut Vec<u8>, mut seq: u8, payload: &[u8]) -> u8 {
         }
     }
 }
+
+/// Appends one packet whose payload is written by `put` and is known to be shorter than 2^24-1 bytes.
+pub fn put_short_packet(out: &mut Vec<u8>, seq: u8, put: impl FnOnce(&mut Vec<u8>)) {
+    let start = out.len();
+    out.put_uint_le(0, 3);
+    out.put_u8(seq);
+    put(out);
+    let len = out.len() - start - super::header::Header::LEN;
+    let [a, b, c, ..] = len.to_le_bytes();
+    if let Some(header) = out.get_mut(start..start + 3) {
+        header.copy_from_slice(&[a, b, c]);
+    }
+}
