@@ -104,7 +104,7 @@ pub async fn watch(directories: &[PathBuf]) -> io::Result<()> {
 /// What the sweeper does: kills the process group and removes the directories.
 ///
 /// # Errors
-/// When the group is not one, or a directory is still there after [`SWEEP_LIMIT`].
+/// When the group is not one, or a directory is still there after 20 s.
 pub async fn sweep(group: i32, directories: &[PathBuf]) -> io::Result<()> {
     let group = Pid::from_raw(group).ok_or(io::ErrorKind::InvalidInput)?;
     kill_process_group(group, Signal::KILL)?;

@@ -101,6 +101,15 @@ impl Spec {
     }
 }
 
+/// Whether all threads of a process are stopped; a process that is gone has none that runs.
+pub(super) fn is_stopped(pid: Pid) -> bool {
+    let threads = std::fs::read_dir(format!("/proc/{}/task", pid.as_raw_nonzero())).into_iter().flatten();
+    let mut states =
+        threads.filter_map(|thread| std::fs::read_to_string(thread.ok()?.path().join("stat")).ok());
+    // proc(5): the state is the letter after the name, which is in brackets and may contain any.
+    states.all(|stat| stat.rsplit_once(") ").is_some_and(|(_, fields)| fields.starts_with('T')))
+}
+
 /// The last lines of a log, for error messages.
 pub(super) fn last_lines(log: &Path) -> String {
     let text = std::fs::read(log).unwrap_or_default();

@@ -50,6 +50,21 @@ pub(super) async fn wait(primary: &Server, replica: &Server) -> Result<(), Error
     Err(Error::Behind { position, seconds, reason: reason(status.as_ref()) })
 }
 
+/// Ends the connections on which replicas follow `server`. A shutdown of MySQL waits 8 s for idle ones.
+pub(super) async fn release(server: &Server) -> Result<(), Error> {
+    if server.program().flavor == Flavor::MariaDb {
+        return Ok(());
+    }
+    let mut root = server.root().await?;
+    let followers: Vec<u64> = root
+        .query("SELECT processlist_id FROM performance_schema.threads WHERE processlist_command LIKE 'Binlog Dump%'")
+        .await?;
+    for follower in followers {
+        root.query_drop(format!("KILL {follower}")).await?;
+    }
+    Ok(root.disconnect().await?)
+}
+
 /// The errors in a row of `SHOW REPLICA STATUS`.
 fn reason(status: Option<&Row>) -> String {
     let Some(status) = status else { return "replication is not set up".to_owned() };

@@ -10,14 +10,15 @@ use mysql_async::{Conn, Opts, OptsBuilder};
 use rustix::process::{Pid, Signal};
 use tokio::sync::Mutex;
 use tokio::task::JoinHandle;
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 
 use super::accounts::random_bytes;
 use super::directory::blocking;
 use super::error::Error;
 use super::initialise;
-use super::process::{Spec, last_lines};
+use super::process::{Spec, is_stopped, last_lines};
 use super::program::Program;
+use super::replication;
 use crate::config::Account;
 
 /// What a server is for.
@@ -141,20 +142,32 @@ impl Server {
     /// Shuts the server down in order; kills it when that takes more than 20 s. Nothing happens when it
     /// does not run.
     pub async fn stop(&self) {
-        self.end(&[Signal::TERM, Signal::CONT]).await;
+        // A paused server acts on nothing else. All of this fails harmlessly when it does not run.
+        let _ = self.spec.signal(Signal::CONT);
+        let _ = timeout(RELEASE_LIMIT, replication::release(self)).await;
+        self.end(Signal::TERM).await;
     }
 
     /// Ends the server at once, as a crash or a power cut would. Nothing happens when it does not run.
     pub async fn kill(&self) {
-        self.end(&[Signal::KILL]).await;
+        self.end(Signal::KILL).await;
     }
 
-    /// Stops the server where it is: connections stay open and get no answer.
+    /// Stops the server where it is: connections stay open and get no answer. Returns when no thread of it
+    /// runs any more, which is some milliseconds after the signal on a busy machine.
     ///
     /// # Errors
     /// When it does not run.
-    pub fn pause(&self) -> Result<(), Error> {
-        self.spec.signal(Signal::STOP)
+    pub async fn pause(&self) -> Result<(), Error> {
+        let gone = || Error::NotRunning(self.spec.name());
+        self.spec.signal(Signal::STOP)?;
+        let stopped = async {
+            while !is_stopped(self.spec.pid().ok_or_else(gone)?) {
+                sleep(Duration::from_millis(1)).await;
+            }
+            Ok(())
+        };
+        timeout(STOP_LIMIT, stopped).await.unwrap_or_else(|_| Err(gone()))
     }
 
     /// Ends a [`Server::pause`].
@@ -208,14 +221,12 @@ impl Server {
         }
     }
 
-    /// Sends signals and waits for the end; after [`STOP_LIMIT`] kills.
-    async fn end(&self, signals: &[Signal]) {
+    /// Sends a signal and waits for the end; after [`STOP_LIMIT`] kills.
+    async fn end(&self, signal: Signal) {
         let mut running = self.running.lock().await;
         let Some(mut task) = running.take().filter(|task| !task.is_finished()) else { return };
-        for signal in signals {
-            // A server that is gone already needs no signal; one that cannot be signalled is killed below.
-            let _ = self.spec.signal(*signal);
-        }
+        // A server that is gone already needs no signal; one that cannot be signalled is killed below.
+        let _ = self.spec.signal(signal);
         if timeout(STOP_LIMIT, &mut task).await.is_err() {
             let _ = self.spec.signal(Signal::KILL);
             // Drops the process handle, which kills a script that waits for the server.
@@ -262,6 +273,9 @@ const START_LIMIT: Duration = Duration::from_secs(60);
 
 /// How long a server may take to shut down.
 const STOP_LIMIT: Duration = Duration::from_secs(20);
+
+/// How long the connections of replicas may take to end before a shutdown.
+const RELEASE_LIMIT: Duration = Duration::from_secs(2);
 
 /// The pause between two attempts to connect to a starting server.
 const POLL: Duration = Duration::from_millis(30);
