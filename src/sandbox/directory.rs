@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use super::accounts::random_word;
 use super::error::Error;
 use super::guard::Guard;
-use super::memory::{Place, is_in_memory};
+use super::memory::is_in_memory;
 use super::server::{Role, Server};
 use super::{Options, Program};
 
@@ -16,27 +16,18 @@ pub(super) struct Ground {
     guard: Guard,
     program: Program,
     directory: PathBuf,
-    memory: Option<Place>,
+    memory: Option<PathBuf>,
 }
 
 impl Ground {
-    /// Chooses the directories, starts the guard, then makes them, for this user only. A `memory` place
-    /// becomes a directory of its own inside.
-    pub(super) async fn prepare(options: &Options, memory: Option<Place>) -> Result<Self, Error> {
+    /// Chooses the directory on disk, starts the guard, then makes the directories, for this user only.
+    pub(super) async fn prepare(options: &Options, memory: Option<&Path>) -> Result<Self, Error> {
         let directory = disk_directory(options.directory.as_deref())?;
-        let memory = match memory {
-            Some(place) => Some(Place { directory: fresh_in(&place.directory)?, ..place }),
-            None => None,
-        };
-        let binary = options.guard.clone();
-        let mut directories = vec![directory.clone()];
-        directories.extend(memory.iter().map(|place| place.directory.clone()));
-        let guarded = directories.clone();
-        let guard = blocking(move || {
-            let guarded: Vec<&Path> = guarded.iter().map(PathBuf::as_path).collect();
-            Guard::start(&binary, &guarded)
-        })
-        .await?;
+        let memory = memory.map(Path::to_owned);
+        let directories: Vec<PathBuf> =
+            [Some(&directory), memory.as_ref()].into_iter().flatten().cloned().collect();
+        let (binary, guarded) = (options.guard.clone(), directories.clone());
+        let guard = blocking(move || Guard::start(&binary, &guarded)).await?;
         for directory in &directories {
             make(directory)?;
         }
@@ -46,7 +37,7 @@ impl Ground {
     /// A server that is not set up yet, with a directory of its own.
     pub(super) fn server(&self, role: Role) -> Result<Server, Error> {
         let parent = match (role, &self.memory) {
-            (Role::Replica, Some(place)) => &place.directory,
+            (Role::Replica, Some(memory)) => memory,
             _ => &self.directory,
         };
         let directory = parent.join(role.word());
@@ -58,10 +49,6 @@ impl Ground {
         &self.directory
     }
 
-    pub(super) const fn memory(&self) -> Option<&Place> {
-        self.memory.as_ref()
-    }
-
     /// Kills what still runs, removes the files, and makes sure of it.
     pub(super) async fn sweep(self) -> Result<(), Error> {
         let Self { guard, directory, memory, .. } = self;
@@ -70,11 +57,7 @@ impl Ground {
             Ok(())
         })
         .await?;
-        match [Some(directory), memory.map(|place| place.directory)]
-            .into_iter()
-            .flatten()
-            .find(|d| d.exists())
-        {
+        match [Some(directory), memory].into_iter().flatten().find(|directory| directory.exists()) {
             Some(left) => Err(Error::LeftBehind(left)),
             None => Ok(()),
         }
@@ -113,7 +96,8 @@ fn disk_directory(given: Option<&Path>) -> Result<PathBuf, Error> {
     if entries.next().is_some() { Err(Error::NotEmpty(given)) } else { fresh_in(&given) }
 }
 
-fn fresh_in(parent: &Path) -> Result<PathBuf, Error> {
+/// A directory in `parent` that is not there yet.
+pub(super) fn fresh_in(parent: &Path) -> Result<PathBuf, Error> {
     Ok(parent.join(format!("ramsplit-{}", random_word(4)?)))
 }
 

@@ -10,13 +10,7 @@ use super::program::{Flavor, Version};
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// No server program was found.
-    #[error(
-        "no {} found on PATH or in /usr/sbin; install one, for example:\n  \
-         Debian or Ubuntu: apt-get install mariadb-server-core\n  \
-         Ubuntu, for MySQL: apt-get install mysql-server-core-8.0\n\
-         or name it with --mysqld PATH",
-        .0.map_or("mysqld or mariadbd".to_owned(), |flavor| format!("{flavor} server"))
-    )]
+    #[error("{}", no_program(*.0))]
     NoProgram(Option<Flavor>),
 
     /// The program is not what was asked for.
@@ -177,5 +171,34 @@ impl Error {
     pub(super) fn io(what: impl Into<String>) -> impl FnOnce(std::io::Error) -> Self {
         let what = what.into();
         move |source| Self::Io { what, source }
+    }
+}
+
+/// What to do when there is no server.
+fn no_program(wanted: Option<Flavor>) -> String {
+    let what = wanted.map_or("MySQL or MariaDB".to_owned(), |flavor| flavor.to_string());
+    let mut text =
+        format!("no {what} server found: neither mysqld nor mariadbd on PATH or in /usr/sbin will do;");
+    text.push_str(" install one, or name it with --mysqld PATH");
+    if wanted != Some(Flavor::MySql) {
+        text.push_str("\n  MariaDB on Debian and Ubuntu: apt-get install mariadb-server-core");
+    }
+    if wanted != Some(Flavor::MariaDb) {
+        text.push_str("\n  MySQL on Ubuntu: apt-get install mysql-server-core-8.0");
+        text.push_str("\n  MySQL on Debian: scripts/mysql-server.sh of this project");
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_missing_server_names_what_to_install() {
+        let any = Error::NoProgram(None).to_string();
+        assert!(any.contains("mariadb-server-core") && any.contains("mysql-server-core"), "{any}");
+        let mysql = Error::NoProgram(Some(Flavor::MySql)).to_string();
+        assert!(mysql.starts_with("no MySQL server") && !mysql.contains("mariadb-server-core"), "{mysql}");
     }
 }

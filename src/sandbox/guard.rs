@@ -41,7 +41,7 @@ pub(super) struct Guard {
 
 impl Guard {
     /// Starts the guard and waits until it watches. The directories need not exist yet.
-    pub(super) fn start(binary: &Path, directories: &[&Path]) -> Result<Self, Error> {
+    pub(super) fn start(binary: &Path, directories: &[PathBuf]) -> Result<Self, Error> {
         let mut process = Command::new(binary)
             .arg(SUBCOMMAND)
             .args(directories)
@@ -90,7 +90,9 @@ pub async fn watch(directories: &[PathBuf]) -> io::Result<()> {
     io::stdout().write_all(READY)?;
     io::stdout().flush()?;
     tokio::task::spawn_blocking(|| io::copy(&mut io::stdin(), &mut io::sink())).await??;
-    let mut sweeper = Command::new(std::env::current_exe()?)
+    // Works when the binary was removed or replaced in the meantime, as a build does.
+    let mut sweeper = Command::new("/proc/self/exe")
+        .arg0("ramsplit")
         .arg(SUBCOMMAND)
         .arg(SWEEP)
         .arg(std::process::id().to_string())

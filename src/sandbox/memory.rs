@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{Access, access, statfs};
 
 use super::Options;
+use super::directory::fresh_in;
 use super::error::Error;
 use super::program::Flavor;
 
@@ -27,7 +28,7 @@ pub const fn in_mib(bytes: u64) -> u64 {
 /// A memory file system with room for a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Place {
-    /// The directory, which is on a tmpfs or ramfs.
+    /// The directory for the server's files, a fresh one in a tmpfs or ramfs.
     pub directory: PathBuf,
     /// Bytes that are reserved in thought for the server's files: they were free at the start.
     pub reserved: u64,
@@ -70,12 +71,13 @@ impl Place {
         Err(refused.unwrap_or(Error::NoMemoryDirectory))
     }
 
+    /// Takes a file system for what it has room for, and names the directory in it.
     fn checked(self) -> Result<Self, Error> {
         match self.free {
             Some(free) if free < self.reserved => {
                 Err(Error::TooSmall { directory: self.directory, free, needed: self.reserved })
             }
-            _ => Ok(self),
+            _ => Ok(Self { directory: fresh_in(&self.directory)?, ..self }),
         }
     }
 }

@@ -68,6 +68,7 @@ pub struct Sandbox {
     primary: Server,
     replica: Server,
     accounts: accounts::Accounts,
+    memory: memory::Place,
     ground: Ground,
 }
 
@@ -78,7 +79,7 @@ impl Sandbox {
     /// When there is not enough memory, or a server cannot be initialised, started or joined.
     pub async fn start(options: Options) -> Result<Self, Error> {
         let memory = memory::Place::find(&options, 2)?;
-        let ground = Ground::prepare(&options, Some(memory)).await?;
+        let ground = Ground::prepare(&options, Some(&memory.directory)).await?;
         let primary = ground.server(Role::Primary)?;
         let replica = ground.server(Role::Replica)?;
         // The replica's directory is in memory, where initialising waits for no disk.
@@ -87,7 +88,7 @@ impl Sandbox {
         tokio::try_join!(primary.start(), replica.start())?;
 
         let accounts = accounts::create(&primary).await?;
-        let sandbox = Self { primary, replica, accounts, ground };
+        let sandbox = Self { primary, replica, accounts, memory, ground };
         sandbox.join_replica().await?;
         sandbox.wait_for_replica().await?;
         Ok(sandbox)
@@ -120,8 +121,8 @@ impl Sandbox {
     }
 
     /// Where the replica's files are and how much room was found there.
-    pub const fn memory(&self) -> Option<&memory::Place> {
-        self.ground.memory()
+    pub const fn memory(&self) -> &memory::Place {
+        &self.memory
     }
 
     /// The empty schema that the application's account owns.

@@ -116,8 +116,17 @@ pub(super) fn last_lines(log: &Path) -> String {
     let text = String::from_utf8_lossy(&text);
     let lines: Vec<&str> = text.lines().collect();
     let from = lines.len().saturating_sub(LOG_LINES);
-    lines.get(from..).unwrap_or_default().join("\n")
+    let mut last = lines.get(from..).unwrap_or_default().join("\n");
+    if ["Permission denied", "rrno: 13", "rrcode: 13"].iter().any(|sign| last.contains(sign)) {
+        last.push_str(CONFINED);
+    }
+    last
 }
+
+/// The usual cause on Ubuntu, which no server can know.
+const CONFINED: &str = "\n(if the permissions look right, a profile of AppArmor may confine the server to \
+                        /var/lib/mysql, as Ubuntu's mysql-server does: aa-status shows it, \
+                        mysql-server-core comes without it)";
 
 /// The exit code with which MySQL asks to be started again (`MYSQLD_RESTART_EXIT` in its sources; the manual
 /// has it under "RESTART Statement").

@@ -50,21 +50,32 @@ impl Role {
 #[derive(Debug)]
 pub struct Server {
     spec: Arc<Spec>,
-    /// The task that waits for the process; `None` before the first start.
-    running: Mutex<Option<Supervisor>>,
+    state: Mutex<State>,
 }
 
+#[derive(Debug)]
+enum State {
+    /// Not started yet: the port is held, so that no other sandbox takes it.
+    New { _port: TcpListener },
+    /// Started; it runs as long as its supervisor does.
+    Started(Supervisor),
+    /// Ended by us.
+    Ended,
+}
+
+/// The task that waits for the process.
 type Supervisor = JoinHandle<std::io::Result<ExitStatus>>;
 
 impl Server {
     /// A server in an empty directory. Nothing is started.
     pub(super) fn new(program: Program, role: Role, directory: &Path, group: Pid) -> Result<Self, Error> {
-        let spec = Spec { program, role, directory: directory.to_owned(), port: free_port()?, group };
+        let (listener, port) = free_port()?;
+        let spec = Spec { program, role, directory: directory.to_owned(), port, group };
         if spec.socket().as_os_str().len() > SOCKET_PATH {
             return Err(Error::LongPath(spec.socket()));
         }
         std::fs::create_dir(spec.temporary()).map_err(Error::io(spec.temporary().display().to_string()))?;
-        Ok(Self { spec: Arc::new(spec), running: Mutex::new(None) })
+        Ok(Self { spec: Arc::new(spec), state: Mutex::new(State::New { _port: listener }) })
     }
 
     /// The program that runs.
@@ -116,10 +127,11 @@ impl Server {
     /// # Errors
     /// When it ends, or does not answer within 60 s.
     pub async fn start(&self) -> Result<(), Error> {
-        let mut running = self.running.lock().await;
-        if running.as_ref().is_some_and(|task| !task.is_finished()) {
+        let mut state = self.state.lock().await;
+        if matches!(&*state, State::Started(task) if !task.is_finished()) {
             return Ok(());
         }
+        *state = State::Ended;
         // A killed server leaves its pid file, which would be taken for the new one's.
         remove_if_there(&self.spec.pid_file())?;
         let child = self.spec.spawn().map_err(Error::io(format!("cannot start {}", self.spec.name())))?;
@@ -135,7 +147,7 @@ impl Server {
         if result.is_err() {
             task.abort();
         }
-        *running = Some(task);
+        *state = State::Started(task);
         result
     }
 
@@ -223,16 +235,20 @@ impl Server {
 
     /// Sends a signal and waits for the end; after [`STOP_LIMIT`] kills.
     async fn end(&self, signal: Signal) {
-        let mut running = self.running.lock().await;
-        let Some(mut task) = running.take().filter(|task| !task.is_finished()) else { return };
+        let mut state = self.state.lock().await;
+        let State::Started(task) = &mut *state else { return };
+        if task.is_finished() {
+            return;
+        }
         // A server that is gone already needs no signal; one that cannot be signalled is killed below.
         let _ = self.spec.signal(signal);
-        if timeout(STOP_LIMIT, &mut task).await.is_err() {
+        if timeout(STOP_LIMIT, &mut *task).await.is_err() {
             let _ = self.spec.signal(Signal::KILL);
             // Drops the process handle, which kills a script that waits for the server.
             task.abort();
             let _ = task.await;
         }
+        *state = State::Ended;
     }
 }
 
@@ -249,11 +265,11 @@ pub fn connect_options(address: SocketAddr, account: &Account) -> OptsBuilder {
 
 /// A free port below the range from which the kernel takes ports for outgoing connections (32768 and up by
 /// default), so that none takes it between this check and the server's start, or while it is down.
-fn free_port() -> Result<u16, Error> {
+fn free_port() -> Result<(TcpListener, u16), Error> {
     for _ in 0..PORT_TRIES {
         let port = 20_000 + u16::from_ne_bytes(random_bytes()?) % 12_000;
-        if TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok() {
-            return Ok(port);
+        if let Ok(listener) = TcpListener::bind((Ipv4Addr::LOCALHOST, port)) {
+            return Ok((listener, port));
         }
     }
     Err(Error::NoPort)

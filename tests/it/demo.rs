@@ -40,6 +40,24 @@ async fn killed_demo_leaves_nothing(flavor: Flavor) {
     wait_until_gone(&directories).await;
 }
 
+/// The kernel sends SIGHUP to a group with a stopped member when the owner dies; and a build replaces the
+/// binary while a demo runs.
+#[tokio::test]
+async fn mariadb_killed_demo_with_a_stopped_server_and_no_binary_leaves_nothing() {
+    let scratch = tempfile::tempdir_in("/var/tmp").unwrap();
+    let binary = scratch.path().join("ramsplit");
+    std::fs::copy(RAMSPLIT, &binary).unwrap();
+    let mut demo = Demo::start_binary(&binary, Flavor::MariaDb, &[]);
+    demo.wait_until_ready();
+    let directories = demo.directories().await;
+    std::fs::remove_file(&binary).unwrap();
+    let pid = std::fs::read_to_string(directories[1].join("replica/pid")).unwrap();
+    kill_process(Pid::from_raw(pid.trim().parse().unwrap()).unwrap(), Signal::STOP).unwrap();
+    demo.signal(Signal::KILL);
+    demo.wait();
+    wait_until_gone(&directories).await;
+}
+
 #[tokio::test]
 async fn mariadb_demo_killed_while_it_starts_leaves_nothing() {
     let mut demo = Demo::start(Flavor::MariaDb, &[]);
@@ -195,9 +213,13 @@ struct Demo {
 
 impl Demo {
     fn start(flavor: Flavor, arguments: &[&str]) -> Self {
+        Self::start_binary(Path::new(RAMSPLIT), flavor, arguments)
+    }
+
+    fn start_binary(binary: &Path, flavor: Flavor, arguments: &[&str]) -> Self {
         let parent = tempfile::tempdir_in("/var/tmp").unwrap();
         let directory = parent.path().join("demo");
-        let mut process = Command::new(RAMSPLIT)
+        let mut process = Command::new(binary)
             .args(["demo", "--port", "0", "--http", "0", "--mysqld"])
             .arg(program(flavor).path)
             .arg("--dir")

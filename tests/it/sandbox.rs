@@ -222,5 +222,5 @@ async fn application(sandbox: &Sandbox, server: &Server) -> Conn {
 }
 
 fn directories(sandbox: &Sandbox) -> [PathBuf; 2] {
-    [sandbox.directory().to_owned(), sandbox.memory().unwrap().directory.clone()]
+    [sandbox.directory().to_owned(), sandbox.memory().directory.clone()]
 }

@@ -42,9 +42,7 @@ impl Load {
             let mut ticks = interval(Duration::from_secs(1) * CLIENTS.min(rate) / rate);
             // A late answer is not made up for by a burst.
             ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-            let client = client(options.clone(), ticks, number, failures.clone());
-            let stop = stop.clone();
-            clients.spawn(async move { stop.run_until_cancelled_owned(client).await.unwrap_or_default() });
+            clients.spawn(client(options.clone(), ticks, number, failures.clone(), stop.clone()));
         }
         Self { clients, stop, failures }
     }
@@ -79,11 +77,17 @@ impl Failures {
     }
 }
 
-/// One client: connects, asks at every tick, and connects again when something fails.
-async fn client(options: Opts, mut ticks: Interval, number: u32, failures: Failures) {
+/// One client: connects, asks at every tick, and connects again when something fails, until `stop`.
+async fn client(
+    options: Opts,
+    mut ticks: Interval,
+    number: u32,
+    failures: Failures,
+    stop: CancellationToken,
+) {
     let mut turn = u64::from(number);
-    loop {
-        let mut connection = match Conn::new(options.clone()).await {
+    while let Some(connected) = stop.run_until_cancelled(Conn::new(options.clone())).await {
+        let mut connection = match connected {
             Ok(connection) => connection,
             Err(error) => {
                 failures.add(&error);
@@ -91,13 +95,16 @@ async fn client(options: Opts, mut ticks: Interval, number: u32, failures: Failu
                 continue;
             }
         };
-        loop {
-            ticks.tick().await;
+        while stop.run_until_cancelled(ticks.tick()).await.is_some() {
             turn = turn.wrapping_add(1);
             if let Err(error) = connection.query_drop(statement(turn)).await {
                 failures.add(&error);
                 break;
             }
+        }
+        if stop.is_cancelled() {
+            // Nothing can be lost any more.
+            let _ = connection.disconnect().await;
         }
     }
 }

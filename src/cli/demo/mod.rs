@@ -8,7 +8,6 @@ mod live;
 mod load;
 
 use std::error::Error;
-use std::fmt::Write;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::PathBuf;
@@ -58,7 +57,8 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "MIB", default_value_t = memory::in_mib(memory::DEFAULT))]
     memory_size: u64,
 
-    /// End after this many seconds. An --exec command that still runs then is ended, for exit code 124.
+    /// End this many seconds after everything is ready. An --exec command that still runs then is ended, for
+    /// exit code 124.
     #[arg(long, value_name = "N")]
     seconds: Option<u64>,
 
@@ -177,39 +177,36 @@ fn config(arguments: &Arguments, sandbox: &Sandbox) -> Config {
 }
 
 fn introduction(sandbox: &Sandbox, addresses: &command::Addresses) -> String {
-    let application = sandbox.application();
-    let (user, password) = (&application.user, application.password.as_str());
-    let proxy = addresses.proxy;
+    let account = sandbox.application();
+    let place = sandbox.memory();
     let client = match sandbox.primary().program().flavor {
         Flavor::MySql => "mysql",
         Flavor::MariaDb => "mariadb",
     };
-    let mut text =
-        format!("\nprimary    {} on disk, {}\n", sandbox.primary().address(), sandbox.directory().display());
-    if let Some(place) = sandbox.memory() {
-        let free =
-            place.free.map_or("no limit".to_owned(), |free| format!("{} MiB free", memory::in_mib(free)));
-        // Writing to a string cannot fail.
-        let _ = writeln!(
-            text,
-            "replica    {} in memory, {}\n           (room for {} MiB; {free} there, {} MiB of memory available)",
-            sandbox.replica().address(),
-            place.directory.display(),
-            memory::in_mib(place.reserved),
-            memory::in_mib(place.available),
-        );
-    }
-    let _ = write!(
-        text,
-        "connect    mysql://{user}:{password}@{proxy}/{schema}\n\
-         by hand    {client} -h {host} -P {port} -u {user} -p{password} {schema}\n\
-         metrics    http://{http}/metrics\n",
+    format!(
+        "
+primary    {primary} on disk, {directory}
+replica    {replica} in memory, {memory}
+           (room for {reserved} MiB; {free} there, {available} MiB of memory available)
+connect    mysql://{user}:{password}@{proxy}/{schema}
+by hand    {client} -h {host} -P {port} -u {user} -p{password} {schema}
+metrics    http://{http}/metrics
+",
+        primary = sandbox.primary().address(),
+        directory = sandbox.directory().display(),
+        replica = sandbox.replica().address(),
+        memory = place.directory.display(),
+        reserved = memory::in_mib(place.reserved),
+        free = place.free.map_or("no limit".to_owned(), |free| format!("{} MiB free", memory::in_mib(free))),
+        available = memory::in_mib(place.available),
+        user = account.user,
+        password = account.password.as_str(),
+        proxy = addresses.proxy,
+        host = addresses.proxy.ip(),
+        port = addresses.proxy.port(),
         schema = Sandbox::SCHEMA,
-        host = proxy.ip(),
-        port = proxy.port(),
         http = addresses.http,
-    );
-    text
+    )
 }
 
 impl Arguments {
