@@ -8,6 +8,7 @@
 pub mod admin;
 pub mod auth;
 pub mod backend;
+pub mod cli;
 pub mod config;
 pub mod net;
 pub mod replica;
