@@ -155,7 +155,7 @@ impl Session {
             Command::COM_RESET_CONNECTION => self.reset_connection(head).await?,
             Command::COM_PROCESS_KILL => self.process_kill(head).await?,
             Command::COM_STMT_PREPARE => self.prepare(head).await?,
-            Command::COM_STMT_EXECUTE | Command::COM_STMT_BULK_EXECUTE => self.execute(head, shape).await?,
+            Command::COM_STMT_EXECUTE | Command::COM_STMT_BULK_EXECUTE => self.execute(head).await?,
             Command::COM_STMT_CLOSE => self.close_statement(head).await?,
             _ if shape == Answer::Tunnel => {
                 self.tunnel(head).await?;
