@@ -193,9 +193,7 @@ impl Session {
         };
         let result = match relay.send(head).await {
             Ok(()) => relay.answer(shape, &mut listener).await,
-            // A server that refuses a command while it still arrives has said so, and hung up.
-            Err(relay::Error::Server { .. }) if shape != Answer::None => relay.answer(shape, &mut listener).await,
-            Err(error) => Err(error),
+            Err(error) => Err(relay.hear_out(error, shape, &mut listener).await),
         };
         let prepared = listener.prepared;
         self.end_statement(Target::Primary);

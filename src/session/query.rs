@@ -12,7 +12,7 @@ use super::{
 use crate::{
     replica::State as ReplicaState,
     route::{self, Reason, Route, Target, decide},
-    sql::{Facts, Kind, Statement},
+    sql::{self, Facts, Kind, Statement},
     wire::{Command, command::Answer, framed::Head, header::Header, query, reader::Reader},
 };
 
@@ -33,11 +33,7 @@ impl Session {
     pub(super) async fn query(&mut self, head: Head) -> Result<(), Error> {
         let started = Instant::now();
         let Some(statement) = self.classify(head) else {
-            self.run_on_primary(head, Answer::Results, None).await?;
-            self.state.last_target = Target::Primary;
-            self.state.position.will_write(true);
-            self.count(Route::primary(Reason::Unparsed), Kind::Unknown, started);
-            return Ok(());
+            return self.long_query(head, started).await;
         };
         if statement.kill.is_some() {
             self.kill(head, &statement, started).await?;
@@ -64,6 +60,22 @@ impl Session {
         }
         self.state.last_target = Target::Primary;
         self.count(route, statement.kind, started);
+        Ok(())
+    }
+
+    /// A statement that is too long to be looked at as a whole, or comes with malformed attributes: to the
+    /// primary. Its beginning tells whether it is a plain write; anything else may leave state behind.
+    async fn long_query(&mut self, head: Head, started: Instant) -> Result<(), Error> {
+        let payload = self.client.received().get(Header::LEN..head.len).unwrap_or_default();
+        let beginning = query::text(payload, self.capabilities).unwrap_or_default();
+        let kind = sql::classify(beginning, self.state.dialect).kind;
+        if kind != Kind::Write {
+            self.state.tie(Reason::SessionState);
+        }
+        self.state.position.will_write(true);
+        self.run_on_primary(head, Answer::Results, None).await?;
+        self.state.last_target = Target::Primary;
+        self.count(Route::primary(Reason::Unparsed), kind, started);
         Ok(())
     }
 
