@@ -72,7 +72,7 @@ pub(super) async fn blocking<T: Send + 'static>(
 ) -> Result<T, Error> {
     match tokio::task::spawn_blocking(work).await {
         Ok(result) => result,
-        Err(error) => Err(Error::io("a helper thread")(error.into())),
+        Err(error) => Err(Error::io("a worker thread")(error.into())),
     }
 }
 

@@ -77,6 +77,9 @@ pub struct Sandbox {
 }
 
 impl Sandbox {
+    /// The empty schema that the application's account owns.
+    pub const SCHEMA: &str = accounts::SCHEMA;
+
     /// Starts both servers and returns when the replica has everything that the primary has.
     ///
     /// # Errors
@@ -128,9 +131,6 @@ impl Sandbox {
     pub const fn memory(&self) -> &memory::Place {
         &self.memory
     }
-
-    /// The empty schema that the application's account owns.
-    pub const SCHEMA: &str = accounts::SCHEMA;
 
     /// Makes the replica follow the primary from the replica's own position: at the start, and again after
     /// [`Server::wipe`] and [`Server::start`], when it fetches everything anew.
