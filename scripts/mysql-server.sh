@@ -99,13 +99,15 @@ name=\$(basename "\$0")
 exe=\$R/usr/bin/\$name
 if [ -x "\$R/usr/sbin/\$name" ]; then exe=\$R/usr/sbin/\$name; fi
 if [ "\$name" = mysqld ]; then
-    # The option that chooses the defaults file must stay first.
+    # The option that chooses the defaults file must stay first; the caller's own options come last and win.
+    # The built-in secure-file-priv is a folder that only an installed package has.
     case \${1:-} in
         --no-defaults | --defaults-file=* | --defaults-extra-file=*) first=\$1; shift ;;
         *) first=--no-defaults ;;
     esac
     set -- "\$first" --basedir="\$R/usr" --plugin-dir="\$R/usr/lib/mysql/plugin" \\
-        --lc-messages-dir="\$R/usr/share/mysql" --character-sets-dir="\$R/usr/share/mysql/charsets" "\$@"
+        --lc-messages-dir="\$R/usr/share/mysql" --character-sets-dir="\$R/usr/share/mysql/charsets" \\
+        --secure-file-priv=NULL "\$@"
 fi
 exec "\$R/$loader" --argv0 "\$exe" \\
     --library-path "\$R/usr/lib/$arch:\$R/lib/$arch:\$R/usr/lib/mysql/private" "\$exe" "\$@"
