@@ -5,6 +5,7 @@
 //! [`server`] -> [`session`] -> [`sql`] -> [`route`] -> [`backend`] -> [`wire`]; dependencies point that
 //! way and never back. `ARCHITECTURE.md` has the map and the invariants.
 
+pub mod cli;
 pub mod config;
 pub mod sandbox;
 pub mod server;

@@ -1,3 +1,8 @@
 //! The `ramsplit` binary.
 
-fn main() {}
+use std::process::ExitCode;
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    ramsplit::cli::run().await
+}

@@ -1,0 +1,14 @@
+//! Integration tests, against real servers: MariaDB from PATH and MySQL from where `make test` puts it.
+//! A missing server fails the tests that need it.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::print_stdout,
+    reason = "tests fail by panicking"
+)]
+
+mod demo;
+mod sandbox;
+mod support;
