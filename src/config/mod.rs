@@ -1,8 +1,10 @@
-//! Checked settings of a running proxy. Raw TOML is read by `raw`, checked as a whole by `validate`
-//! (every fault at once, with its key path), and only then becomes a [`Config`].
-//! May use nothing else of this crate.
+//! Checked settings of a running proxy. Raw TOML is read and checked as a whole by [`file`] (every fault
+//! at once, with its key path), and only then becomes a [`Config`]. May use nothing else of this crate.
 
-use std::net::SocketAddr;
+pub mod file;
+
+use std::{net::SocketAddr, path::PathBuf, time::Duration};
+
 use zeroize::Zeroizing;
 
 /// Where statements may go.
@@ -24,17 +26,74 @@ pub struct Account {
     pub password: Zeroizing<String>,
 }
 
+impl std::fmt::Debug for Account {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Account").field("user", &self.user).finish_non_exhaustive()
+    }
+}
+
+/// An account that the proxy itself checks, instead of asking the primary.
+#[derive(Debug, Clone)]
+pub struct StaticAccount {
+    /// What clients log in with.
+    pub client: Account,
+    /// What the proxy logs in with at the servers.
+    pub backend: Account,
+}
+
 /// One server behind the proxy.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Backend {
     /// The name used in metrics and logs.
     pub name: String,
-    /// Host and port.
+    /// `host:port`.
     pub address: String,
 }
 
+impl Backend {
+    /// Host and port apart; the port is 3306 when the address names none.
+    pub fn host_and_port(&self) -> (&str, u16) {
+        self.address
+            .rsplit_once(':')
+            .and_then(|(host, port)| Some((host, port.parse().ok()?)))
+            .unwrap_or((&self.address, 3306))
+    }
+}
+
+/// TLS offered to clients.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ClientTls {
+    /// None.
+    Off,
+    /// With a self-signed certificate made at start.
+    Generated,
+    /// With this certificate chain and private key (PEM).
+    Files {
+        /// The chain, the proxy's own certificate first.
+        certificate: PathBuf,
+        /// The key of the first certificate.
+        key: PathBuf,
+    },
+}
+
+/// TLS to the servers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum BackendTls {
+    /// Never.
+    Off,
+    /// For sessions whose client uses TLS with the proxy; the certificate is not checked.
+    AsClient,
+    /// Always; the certificate is not checked.
+    Required,
+    /// Always, and the certificate must be signed by one of these and name the host.
+    Verify {
+        /// Certificate authorities (PEM).
+        authorities: PathBuf,
+    },
+}
+
 /// The settings of a running proxy.
-#[derive(Clone)]
+#[derive(Debug, Clone)]
 pub struct Config {
     /// Where clients connect.
     pub listen: SocketAddr,
@@ -46,6 +105,57 @@ pub struct Config {
     pub primary: Backend,
     /// The servers that may take reads.
     pub replicas: Vec<Backend>,
-    /// The account that watches the servers.
+    /// The account that watches the servers; without it no replica serves reads.
     pub monitor: Option<Account>,
+    /// Accounts that the proxy checks by itself.
+    pub accounts: Vec<StaticAccount>,
+    /// TLS to clients.
+    pub client_tls: ClientTls,
+    /// TLS to the servers.
+    pub backend_tls: BackendTls,
+    /// Client connections at a time; one more is refused with error 1040.
+    pub max_connections: usize,
+    /// A client must have logged in within this time.
+    pub login_timeout: Duration,
+    /// A server must have let a session in within this time.
+    pub connect_timeout: Duration,
+    /// A client must take its answer within this time, counted for each piece of it.
+    pub write_timeout: Duration,
+    /// A replica later than this serves no reads.
+    pub max_lag: Duration,
+    /// Time between two looks at a replica.
+    pub probe_interval: Duration,
+    /// A replica that does not answer a look within this time is down.
+    pub probe_timeout: Duration,
+    /// After a write whose position is not known (servers without GTIDs), a session's reads stay on the
+    /// primary for this time.
+    pub unknown_position_hold: Duration,
+    /// On shutdown, sessions have this long to end their statement.
+    pub shutdown_grace: Duration,
+}
+
+impl Config {
+    /// The defaults around the settings that have none.
+    pub fn new(listen: SocketAddr, primary: Backend) -> Self {
+        Self {
+            listen,
+            http: None,
+            route: RouteMode::Auto,
+            primary,
+            replicas: Vec::new(),
+            monitor: None,
+            accounts: Vec::new(),
+            client_tls: ClientTls::Generated,
+            backend_tls: BackendTls::AsClient,
+            max_connections: 10_000,
+            login_timeout: Duration::from_secs(10),
+            connect_timeout: Duration::from_secs(10),
+            write_timeout: Duration::from_secs(60),
+            max_lag: Duration::from_secs(5),
+            probe_interval: Duration::from_millis(250),
+            probe_timeout: Duration::from_secs(1),
+            unknown_position_hold: Duration::from_secs(1),
+            shutdown_grace: Duration::from_secs(10),
+        }
+    }
 }

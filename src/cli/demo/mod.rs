@@ -166,13 +166,13 @@ fn why(ended: Result<Result<(), server::Error>, tokio::task::JoinError>) -> Box<
 fn config(arguments: &Arguments, sandbox: &Sandbox) -> Config {
     let backend =
         |name: &str, address: SocketAddr| Backend { name: name.to_owned(), address: address.to_string() };
+    let listen = (Ipv4Addr::LOCALHOST, arguments.port).into();
     Config {
-        listen: (Ipv4Addr::LOCALHOST, arguments.port).into(),
         http: Some((Ipv4Addr::LOCALHOST, arguments.http).into()),
         route: arguments.route,
-        primary: backend("primary", sandbox.primary().address()),
         replicas: vec![backend("replica", sandbox.replica().address())],
         monitor: Some(sandbox.monitor().clone()),
+        ..Config::new(listen, backend("primary", sandbox.primary().address()))
     }
 }
 

@@ -1,0 +1,132 @@
+//! A logged-in connection to a server.
+
+use std::time::Duration;
+
+use tokio::time::timeout;
+
+use super::Error;
+use crate::{
+    net::Stream,
+    wire::{
+        Capabilities, Command, Malformed,
+        err::ERR_HEADER,
+        framed::Framed,
+        ok::{EOF_HEADER, EOF_MAX_LEN, OK_HEADER, OkPacket},
+        query,
+        reader::Reader,
+    },
+};
+
+/// Answers to the proxy's own questions are never longer than this many bytes.
+const REPLY_LIMIT: usize = 1024 * 1024;
+/// A server that does not take a farewell within this time goes without.
+const QUIT_LIMIT: Duration = Duration::from_secs(1);
+/// An OK packet has at least this many bytes; a column count has fewer.
+const OK_MIN_LEN: usize = 7;
+
+/// A logged-in connection.
+#[derive(Debug)]
+pub struct Connection {
+    /// Packets from and to the server.
+    pub framed: Framed<Stream>,
+    /// What both sides agreed on.
+    pub capabilities: Capabilities,
+    /// The connection's id on the server.
+    pub thread_id: u32,
+}
+
+impl Connection {
+    /// Takes a stream on which the login is over.
+    pub const fn new(framed: Framed<Stream>, capabilities: Capabilities, thread_id: u32) -> Self {
+        Self { framed, capabilities, thread_id }
+    }
+
+    /// Runs a statement of the proxy's own, within `limit`, and gives the first column of its first row.
+    /// After an error other than [`Error::Refused`] the connection is in no known state.
+    ///
+    /// # Errors
+    /// When the server refuses the statement or cannot be heard.
+    pub async fn ask(&mut self, sql: &[u8], limit: Duration) -> Result<Option<Vec<u8>>, Error> {
+        timeout(limit, self.ask_unbounded(sql, limit)).await.map_err(|_| Error::Timeout(limit))?
+    }
+
+    /// Runs a statement of the proxy's own that has no rows, and gives its OK packet's payload.
+    ///
+    /// # Errors
+    /// See [`Connection::ask`].
+    pub async fn set(&mut self, sql: &[u8], limit: Duration) -> Result<Vec<u8>, Error> {
+        let mut payload = Vec::with_capacity(sql.len() + 3);
+        query::put(&mut payload, self.capabilities, sql);
+        self.command(&payload, limit).await
+    }
+
+    /// COM_INIT_DB: makes `schema` the default.
+    ///
+    /// # Errors
+    /// See [`Connection::ask`].
+    pub async fn select_schema(&mut self, schema: &[u8], limit: Duration) -> Result<(), Error> {
+        let payload = [&[Command::COM_INIT_DB as u8], schema].concat();
+        self.command(&payload, limit).await.map(|_| ())
+    }
+
+    /// Sends a command that is answered by one packet, and gives that.
+    async fn command(&mut self, payload: &[u8], limit: Duration) -> Result<Vec<u8>, Error> {
+        self.framed.put(0, payload);
+        self.framed.flush(limit).await?;
+        timeout(limit, self.packet()).await.map_err(|_| Error::Timeout(limit))?
+    }
+
+    /// COM_QUIT: the server need not wonder where its client went.
+    pub async fn quit(&mut self) {
+        self.framed.put(0, &[Command::COM_QUIT as u8]);
+        // A server that is gone needs no farewell.
+        let _ = self.framed.flush(QUIT_LIMIT).await;
+    }
+
+    async fn ask_unbounded(&mut self, sql: &[u8], limit: Duration) -> Result<Option<Vec<u8>>, Error> {
+        let mut payload = Vec::with_capacity(sql.len() + 3);
+        query::put(&mut payload, self.capabilities, sql);
+        self.framed.put(0, &payload);
+        self.framed.flush(limit).await?;
+        let head = self.packet().await?;
+        match head.first() {
+            Some(&OK_HEADER) if head.len() >= OK_MIN_LEN => {
+                OkPacket::parse(&head)?;
+                Ok(None)
+            }
+            _ => self.rows(&head).await,
+        }
+    }
+
+    /// Reads a result set whose first packet is `head`.
+    async fn rows(&mut self, head: &[u8]) -> Result<Option<Vec<u8>>, Error> {
+        let mut reader = Reader::new(head);
+        let flag = if self.capabilities.optional_metadata() { reader.u8("metadata flag")? } else { 1 };
+        let columns = reader.lenenc_int("column count")?;
+        let definitions = if flag == 0 { 0 } else { columns };
+        for _ in 0..definitions + u64::from(!self.capabilities.deprecate_eof()) {
+            self.packet().await?;
+        }
+        let mut first = None;
+        loop {
+            let row = self.packet().await?;
+            let is_end = row.first() == Some(&EOF_HEADER)
+                && (self.capabilities.deprecate_eof() || row.len() < EOF_MAX_LEN);
+            if is_end {
+                return Ok(first);
+            }
+            if first.is_none() {
+                first = Some(Reader::new(&row).lenenc_bytes("value")?.to_vec());
+            }
+        }
+    }
+
+    async fn packet(&mut self) -> Result<Vec<u8>, Error> {
+        let payload = self.framed.read_packet(REPLY_LIMIT).await?.payload;
+        match payload.first() {
+            Some(&ERR_HEADER) => Err(Error::Refused(payload)),
+            Some(_) => Ok(payload),
+            None => Err(Malformed::Invalid("an empty packet came as an answer").into()),
+        }
+    }
+}

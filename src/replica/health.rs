@@ -1,0 +1,97 @@
+//! From what servers say of themselves to a replica's state. Pure.
+
+use std::time::Duration;
+
+/// What a replica is doing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub enum State {
+    /// Nothing is known of it yet.
+    Joining,
+    /// It answers reads.
+    Serving,
+    /// It is further behind than allowed, or its lag is not known.
+    Lagging,
+    /// Replication does not run, follows another server, or the replica takes writes.
+    Broken,
+    /// It does not answer.
+    Down,
+}
+
+impl State {
+    const ALL: [Self; 5] = [Self::Joining, Self::Serving, Self::Lagging, Self::Broken, Self::Down];
+
+    /// The state of this number; [`State::Down`] for numbers of none.
+    pub fn from_u8(number: u8) -> Self {
+        Self::ALL.get(usize::from(number)).copied().unwrap_or(Self::Down)
+    }
+}
+
+/// What one look at a replica found.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Report {
+    /// The thread that fetches changes runs.
+    pub receiving: bool,
+    /// The threads that apply changes run.
+    pub applying: bool,
+    /// The server that it follows: MySQL's server uuid, MariaDB's server id.
+    pub source: String,
+    /// How far it is behind; `None` when it does not say.
+    pub lag: Option<Duration>,
+    /// It takes no writes but replicated ones.
+    pub read_only: bool,
+}
+
+/// Judges a report, given who the primary is.
+pub fn judge(report: &Report, primary: &str, max_lag: Duration) -> State {
+    if !report.receiving || !report.applying || report.source != primary || !report.read_only {
+        return State::Broken;
+    }
+    match report.lag {
+        Some(lag) if lag <= max_lag => State::Serving,
+        // An unknown lag is not zero.
+        Some(_) | None => State::Lagging,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MAX: Duration = Duration::from_secs(5);
+
+    fn healthy() -> Report {
+        Report {
+            receiving: true,
+            applying: true,
+            source: "p".to_owned(),
+            lag: Some(Duration::ZERO),
+            read_only: true,
+        }
+    }
+
+    #[test]
+    fn serves_only_when_everything_is_known_and_good() {
+        assert_eq!(judge(&healthy(), "p", MAX), State::Serving);
+        assert_eq!(judge(&Report { lag: Some(MAX), ..healthy() }, "p", MAX), State::Serving);
+        assert_eq!(judge(&healthy(), "other", MAX), State::Broken);
+        for (report, state) in [
+            (Report { receiving: false, ..healthy() }, State::Broken),
+            (Report { applying: false, ..healthy() }, State::Broken),
+            (Report { read_only: false, ..healthy() }, State::Broken),
+            (Report { lag: None, ..healthy() }, State::Lagging),
+            (Report { lag: Some(MAX + Duration::from_millis(1)), ..healthy() }, State::Lagging),
+            (Report::default(), State::Broken),
+        ] {
+            assert_eq!(judge(&report, "p", MAX), state, "{report:?}");
+        }
+    }
+
+    #[test]
+    fn states_survive_their_number() {
+        for state in State::ALL {
+            assert_eq!(State::from_u8(state as u8), state);
+        }
+        assert_eq!(State::from_u8(200), State::Down);
+    }
+}

@@ -1,0 +1,128 @@
+//! What all sessions share.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering},
+    },
+    time::Duration,
+};
+
+use arc_swap::ArcSwapOption;
+use tokio_rustls::TlsAcceptor;
+
+use super::registry::Registry;
+use crate::{
+    auth::{Credentials, rsa::RsaKey},
+    backend::Dialer,
+    config::Config,
+    replica::Replica,
+    sql::{Cache, Flavor},
+    telemetry::Metrics,
+    wire::{Capabilities, greeting::Greeting},
+};
+
+/// Client connection ids begin here, far above the ids that servers give, so that a KILL can tell the two
+/// apart: `SHOW PROCESSLIST` shows the server's ids, the greeting gave the proxy's.
+const FIRST_ID: u32 = 0x8000_0000;
+
+/// What all sessions share.
+pub struct Context {
+    /// Settings.
+    pub config: Config,
+    /// Where everything is counted.
+    pub metrics: Arc<Metrics>,
+    /// Classified statements.
+    pub statements: Cache,
+    /// Passwords that the primary accepted.
+    pub credentials: Credentials,
+    /// The key under which clients without TLS send their password.
+    pub rsa: RsaKey,
+    /// What begins TLS with clients, when it is on.
+    pub tls: Option<TlsAcceptor>,
+    /// What the primary said of itself last.
+    pub primary: ArcSwapOption<Primary>,
+    /// Opens connections to the primary.
+    pub primary_dialer: Dialer,
+    /// The replica that takes reads, with what opens connections to it.
+    pub replica: Option<(Arc<Replica>, Dialer)>,
+    /// The sessions that there are.
+    pub registry: Registry,
+    /// The next client connection's id.
+    pub next_id: AtomicU32,
+}
+
+/// What the primary said of itself in its greeting.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Primary {
+    /// Version text.
+    pub version: Vec<u8>,
+    /// Default collation's number, low byte.
+    pub collation: u8,
+    /// Default authentication plugin.
+    pub plugin: Vec<u8>,
+    /// What it can do.
+    pub capabilities: Capabilities,
+    /// Its family.
+    pub flavor: Flavor,
+    /// Its version as one number, two digits for each minor part.
+    pub number: u32,
+}
+
+impl From<&Greeting> for Primary {
+    fn from(greeting: &Greeting) -> Self {
+        let text = String::from_utf8_lossy(&greeting.version);
+        // MariaDB before 11 says "5.5.5-10.6.1-MariaDB", for old replicas that read only one digit.
+        let own = text.strip_prefix("5.5.5-").unwrap_or(&text);
+        Self {
+            version: greeting.version.clone(),
+            collation: greeting.collation,
+            plugin: greeting.plugin.clone(),
+            capabilities: greeting.capabilities,
+            flavor: if text.contains("MariaDB") { Flavor::MariaDb } else { Flavor::MySql },
+            number: version_number(own),
+        }
+    }
+}
+
+/// `9.7.4-2` is 90704.
+fn version_number(text: &str) -> u32 {
+    let mut parts = text.split(|c: char| !c.is_ascii_digit()).map(|part| part.parse().unwrap_or(0));
+    let mut next = || parts.next().unwrap_or(0_u32);
+    next().saturating_mul(10_000).saturating_add(next().min(99) * 100).saturating_add(next().min(99))
+}
+
+impl Context {
+    /// An id for a new client connection.
+    pub fn take_id(&self) -> u32 {
+        FIRST_ID | self.next_id.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Notes what the primary says of itself, if it changed.
+    pub fn learn(&self, greeting: &Greeting) {
+        let learned = Primary::from(greeting);
+        if self.primary.load().as_deref() != Some(&learned) {
+            tracing::info!(version = %String::from_utf8_lossy(&learned.version), "primary greets");
+            self.primary.store(Some(Arc::new(learned)));
+        }
+    }
+
+    /// How long a peer may take for one piece of data.
+    pub const fn write_limit(&self) -> Duration {
+        self.config.write_timeout
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_become_numbers() {
+        assert_eq!(version_number("9.7.4-2"), 90704);
+        assert_eq!(version_number("8.0.36"), 80036);
+        assert_eq!(version_number("10.11.19-MariaDB-log"), 101_119);
+        assert_eq!(version_number("12.1.2-MariaDB"), 120_102);
+        assert_eq!(version_number("x"), 0);
+    }
+}

@@ -1,0 +1,312 @@
+//! One client from its login to its end: the loop, its state, the relay of bytes. May use everything that
+//! a query passes on its way down: `sql`, `route`, `replica`, `backend`, `auth`, `wire`, `telemetry`.
+
+mod account;
+pub mod context;
+mod handshake;
+mod kill;
+mod position;
+mod prover;
+mod query;
+mod registry;
+mod relay;
+mod replay;
+mod replica_link;
+mod state;
+mod user;
+
+use std::sync::Arc;
+
+use tokio::{net::TcpStream, time::Instant};
+use tokio_util::sync::CancellationToken;
+
+pub use context::Context;
+pub use registry::Registry;
+use registry::Handle;
+use relay::{Listener, Relay};
+use replica_link::ReplicaLink;
+use state::State;
+
+use crate::{
+    auth::Credential,
+    backend::{self, Connection},
+    net::Stream,
+    route::{Reason, Route, Target},
+    sql,
+    telemetry::metrics::{BackendGauge, Use},
+    wire::{
+        Capabilities, Command,
+        command::{Answer, answer, from_byte},
+        err::{SqlError, put_plain_ok},
+        framed::{self, Framed, Head},
+        header::Header,
+        login::Login,
+    },
+};
+
+/// Of a longer command only this much is looked at, which is enough to know that it is no short read; the
+/// rest streams by.
+const LOOK_SIZE: usize = 128 * 1024;
+
+/// Why a session ended otherwise than by its client's wish.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The client failed.
+    #[error("client: {0}")]
+    Client(#[source] framed::Error),
+    /// The client was told this and had to go.
+    #[error("told the client: {0}")]
+    Told(SqlError),
+    /// The client could not log in.
+    #[error("login: {0}")]
+    Login(#[source] backend::Error),
+    /// The primary's connection ended.
+    #[error("primary: {0}")]
+    Primary(#[source] framed::Error),
+    /// Another session killed this one.
+    #[error("killed")]
+    Killed,
+    /// The login took too long.
+    #[error("login took longer than allowed")]
+    LoginTimeout,
+}
+
+impl Error {
+    /// Whether the peer's bytes were at fault.
+    const fn is_protocol(&self) -> bool {
+        matches!(
+            self,
+            Self::Client(framed::Error::Malformed(_) | framed::Error::TooLong(_) | framed::Error::Cut)
+        )
+    }
+}
+
+/// A logged-in client.
+struct Session {
+    id: u32,
+    context: Arc<Context>,
+    handle: Arc<Handle>,
+    client: Framed<Stream>,
+    capabilities: Capabilities,
+    primary: Connection,
+    primary_gauge: BackendGauge,
+    replica: ReplicaLink,
+    /// The login as the primary got it; a replica gets the same.
+    login: Login,
+    credential: Option<Credential>,
+    state: State,
+}
+
+/// Serves one client until it leaves, fails, or `shutdown` finds it between two commands.
+///
+/// # Errors
+/// When the session ended otherwise than by the client's wish.
+pub async fn serve(
+    context: Arc<Context>,
+    socket: TcpStream,
+    id: u32,
+    shutdown: CancellationToken,
+) -> Result<(), Error> {
+    let login = handshake::welcome(&context, socket, id);
+    let welcomed =
+        tokio::time::timeout(context.config.login_timeout, login).await.map_err(|_| Error::LoginTimeout)??;
+    let mut session = Session::begin(context, welcomed, id).await?;
+    let result = session.run(&shutdown).await;
+    session.end().await;
+    result
+}
+
+impl Session {
+    /// Waits for commands and runs them.
+    async fn run(&mut self, shutdown: &CancellationToken) -> Result<(), Error> {
+        loop {
+            let head = tokio::select! {
+                biased;
+                head = self.client.read_command(LOOK_SIZE) => head.map_err(Error::Client)?,
+                spoke = self.primary.framed.fill() => return self.primary_left(spoke).await,
+                () = shutdown.cancelled() => return self.tell(SqlError::shutdown()).await,
+                () = self.handle.killed.cancelled() => return Err(Error::Killed),
+            };
+            let Some(head) = head else { return Ok(()) };
+            if self.command(head).await?.is_break() {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Runs the command at the front of the client's buffer.
+    async fn command(&mut self, head: Head) -> Result<std::ops::ControlFlow<()>, Error> {
+        let go_on = std::ops::ControlFlow::Continue(());
+        if head.header.seq != 0 {
+            self.tell(SqlError::out_of_order()).await?;
+            return Ok(std::ops::ControlFlow::Break(()));
+        }
+        let first = self.client.received().get(Header::LEN).copied();
+        let command = first.and_then(from_byte);
+        let Some((command, shape)) = command.and_then(|command| Some((command, answer(command)?))) else {
+            self.refuse(head).await?;
+            return Ok(go_on);
+        };
+        match command {
+            Command::COM_QUIT => return Ok(std::ops::ControlFlow::Break(())),
+            Command::COM_PING => self.pong(head).await?,
+            Command::COM_QUERY => self.query(head).await?,
+            Command::COM_CHANGE_USER => self.change_user(head).await?,
+            Command::COM_RESET_CONNECTION => self.reset_connection(head).await?,
+            Command::COM_PROCESS_KILL => self.process_kill(head).await?,
+            Command::COM_STMT_PREPARE => self.prepare(head).await?,
+            Command::COM_STMT_EXECUTE | Command::COM_STMT_BULK_EXECUTE => self.execute(head, shape).await?,
+            Command::COM_STMT_CLOSE => self.close_statement(head).await?,
+            _ if shape == Answer::Tunnel => {
+                self.tunnel(head).await?;
+                return Ok(std::ops::ControlFlow::Break(()));
+            }
+            _ => {
+                self.run_on_primary(head, shape, None).await?;
+            }
+        }
+        Ok(go_on)
+    }
+
+    /// Sends a command to the primary and its answer to the client; gives the id that a prepare answer had.
+    async fn run_on_primary(
+        &mut self,
+        head: Head,
+        shape: Answer,
+        statement: Option<&sql::Statement>,
+    ) -> Result<Option<u32>, Error> {
+        if let Some(statement) = statement {
+            self.state.before(statement);
+        }
+        self.begin_statement(Target::Primary);
+        let mut listener = Listener {
+            state: Some(&mut self.state),
+            statement,
+            client: self.capabilities,
+            hold_errors: false,
+            prepared: None,
+        };
+        let mut relay = Relay {
+            client: &mut self.client,
+            server: &mut self.primary,
+            write_limit: self.context.config.write_timeout,
+        };
+        let result = match relay.send(head).await {
+            Ok(()) => relay.answer(shape, &mut listener).await,
+            // A server that refuses a command while it still arrives has said so, and hung up.
+            Err(relay::Error::Server { .. }) if shape != Answer::None => relay.answer(shape, &mut listener).await,
+            Err(error) => Err(error),
+        };
+        let prepared = listener.prepared;
+        self.end_statement(Target::Primary);
+        self.state.position.settle(self.state.in_transaction());
+        match result {
+            Ok(_) => Ok(prepared),
+            Err(relay::Error::Client(error)) => Err(Error::Client(error)),
+            Err(relay::Error::Server { error, sent }) => Err(self.primary_failed(error, sent).await),
+        }
+    }
+
+    fn begin_statement(&mut self, target: Target) {
+        self.handle.set_running(Some(target));
+        match target {
+            Target::Primary => self.primary_gauge.set(Use::Active),
+            Target::Replica => self.replica.set_use(Use::Active),
+        }
+    }
+
+    fn end_statement(&mut self, target: Target) {
+        self.handle.set_running(None);
+        match target {
+            Target::Primary => self.primary_gauge.set(Use::Idle),
+            Target::Replica => self.replica.set_use(Use::Idle),
+        }
+    }
+
+    /// The primary's connection ended in the middle of a command. If the client has nothing of the answer
+    /// yet, it is told.
+    async fn primary_failed(&mut self, error: framed::Error, sent: bool) -> Error {
+        if !sent {
+            self.client.tx.clear();
+            let told = SqlError::primary_lost(&error);
+            // The session ends either way.
+            let _ = self.say(1, &told.to_payload()).await;
+        }
+        Error::Primary(error)
+    }
+
+    /// The primary spoke or hung up between two commands: it timed the session out, killed it, or shuts
+    /// down. Its last words go to the client.
+    async fn primary_left(&mut self, spoke: std::io::Result<bool>) -> Result<(), Error> {
+        if let Ok(true) = spoke {
+            let len = self.primary.framed.received().len();
+            self.primary.framed.forward(len, &mut self.client);
+            self.client.flush(self.context.config.write_timeout).await.map_err(Error::client_io)?;
+        }
+        let kind = spoke.err().map_or(std::io::ErrorKind::UnexpectedEof, |error| error.kind());
+        Err(Error::Primary(framed::Error::Io(kind.into())))
+    }
+
+    async fn say(&mut self, seq: u8, payload: &[u8]) -> Result<(), Error> {
+        self.client.put(seq, payload);
+        self.client.flush(self.context.config.write_timeout).await.map_err(Error::client_io)
+    }
+
+    /// Tells the client an error of the proxy's own, between two commands, before the session ends.
+    async fn tell(&mut self, error: SqlError) -> Result<(), Error> {
+        self.say(0, &error.to_payload()).await
+    }
+
+    /// A command of no known kind: the connection stays usable.
+    async fn refuse(&mut self, head: Head) -> Result<(), Error> {
+        let seq = self.drop_command(head).await?;
+        self.say(seq, &SqlError::unknown_command().to_payload()).await
+    }
+
+    async fn pong(&mut self, head: Head) -> Result<(), Error> {
+        let seq = self.drop_command(head).await?;
+        let mut payload = Vec::with_capacity(7);
+        put_plain_ok(&mut payload, self.state.status);
+        self.say(seq, &payload).await
+    }
+
+    /// Takes a whole command out of the client's buffer and gives the answer's first sequence number.
+    async fn drop_command(&mut self, head: Head) -> Result<u8, Error> {
+        if head.is_complete() {
+            self.client.consume(head.len);
+            return Ok(head.header.seq.wrapping_add(1));
+        }
+        let packet = self.client.read_packet(usize::MAX).await.map_err(Error::Client)?;
+        Ok(packet.next_seq)
+    }
+
+    /// The connection becomes a stream of replication events, as long as both sides like.
+    async fn tunnel(&mut self, head: Head) -> Result<(), Error> {
+        let started = Instant::now();
+        let len = head.len;
+        self.client.forward(len, &mut self.primary.framed);
+        self.begin_statement(Target::Primary);
+        let result = framed::tunnel(&mut self.client, &mut self.primary.framed).await;
+        self.end_statement(Target::Primary);
+        self.count(Route::primary(Reason::Tunnel), sql::Kind::Admin, started);
+        result.map_err(Error::client_io)
+    }
+
+    fn count(&self, route: Route, kind: sql::Kind, started: Instant) {
+        self.context.metrics.query(route.target, kind, route.reason, started.elapsed());
+    }
+
+    /// Leaves the servers in order.
+    async fn end(mut self) {
+        self.context.registry.leave(self.id);
+        self.replica.close().await;
+        self.primary.quit().await;
+        self.client.shutdown().await;
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        self.context.registry.leave(self.id);
+    }
+}

@@ -1,0 +1,301 @@
+//! Bytes from one side to the other: a command to a server, its answer to the client. Memory stays the same
+//! however long either is, since nothing is read while the other side has not taken what was there.
+
+use std::time::Duration;
+
+use super::state::State;
+use crate::{
+    backend::Connection,
+    net::Stream,
+    sql::Statement,
+    wire::{
+        Capabilities, Malformed,
+        command::Answer,
+        err::ErrPacket,
+        framed::{self, Framed, Head},
+        header::{Header, Walk},
+        ok::{EOF_HEADER, Entry, OkPacket, Tracker, parse_eof},
+        response::{Event, Kind, PreparedOk, Scanner},
+        writer::{PutField, put_short_packet},
+    },
+};
+
+/// Bytes that may wait to be written before more is read.
+const FLUSH_SIZE: usize = 64 * 1024;
+
+/// Why an answer did not arrive whole.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Error {
+    /// The client failed.
+    #[error("client: {0}")]
+    Client(#[source] framed::Error),
+    /// The server failed. `sent`: part of its answer is with the client already.
+    #[error("server: {error}")]
+    Server {
+        /// What happened.
+        #[source]
+        error: framed::Error,
+        /// Whether the client has part of the answer.
+        sent: bool,
+    },
+}
+
+/// How an answer ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Outcome {
+    /// The client has it.
+    Delivered,
+    /// It is this error, held back from the client.
+    Rejected(HeldError),
+}
+
+/// An ERR packet, header included.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct HeldError {
+    /// The packet.
+    pub packet: Vec<u8>,
+}
+
+impl HeldError {
+    /// Its error code.
+    pub(super) fn code(&self) -> Option<u16> {
+        ErrPacket::parse(self.packet.get(Header::LEN..)?).ok().map(|err| err.code)
+    }
+}
+
+/// What the relay tells the session about, and asks it.
+pub(super) struct Listener<'a> {
+    /// The session; `None` when the answer comes from a replica and so says nothing of its state.
+    pub state: Option<&'a mut State>,
+    /// The statement that is answered, if it is one.
+    pub statement: Option<&'a Statement>,
+    /// What the client agreed on; the server's connection may have more.
+    pub client: Capabilities,
+    /// Errors are held back, for another server to be tried.
+    pub hold_errors: bool,
+    /// The id that a prepare answer gave.
+    pub prepared: Option<u32>,
+}
+
+/// The two sides.
+pub(super) struct Relay<'a> {
+    /// Who asked.
+    pub client: &'a mut Framed<Stream>,
+    /// Who answers.
+    pub server: &'a mut Connection,
+    /// For each piece of an answer.
+    pub write_limit: Duration,
+}
+
+impl Relay<'_> {
+    /// Sends the command at the front of the client's buffer, all of it, and takes it out of the buffer.
+    ///
+    /// # Errors
+    /// When either side fails.
+    pub(super) async fn send(&mut self, head: Head) -> Result<(), Error> {
+        self.client.forward(head.len, &mut self.server.framed);
+        if !head.is_complete() {
+            self.send_rest(head).await?;
+        }
+        self.flush_server().await
+    }
+
+    /// Sends the command at the front of the client's buffer and leaves it there, for another try.
+    ///
+    /// # Errors
+    /// When the server fails.
+    pub(super) async fn send_copy(&mut self, head: Head) -> Result<(), Error> {
+        let command = self.client.received().get(..head.len).unwrap_or_default();
+        self.server.framed.tx.extend_from_slice(command);
+        self.flush_server().await
+    }
+
+    async fn send_rest(&mut self, head: Head) -> Result<(), Error> {
+        let mut walk = Walk::new(head.header);
+        // What is in the buffer went already: move past it without looking.
+        walk.skip(head.len - Header::LEN);
+        while !walk.is_done() {
+            let len = walk.advance(self.client.received()).map_err(client_malformed)?;
+            if len > 0 {
+                self.client.forward(len, &mut self.server.framed);
+                self.flush_server().await?;
+            } else if !self.client.fill().await.map_err(client_io)? {
+                return Err(Error::Client(framed::Error::Cut));
+            }
+        }
+        Ok(())
+    }
+
+    async fn flush_server(&mut self) -> Result<(), Error> {
+        self.server.framed.flush(self.write_limit).await.map_err(|error| server_io(error, false))
+    }
+
+    /// Forwards the answer to the command that was sent.
+    ///
+    /// # Errors
+    /// When either side fails.
+    pub(super) async fn answer(&mut self, answer: Answer, listener: &mut Listener<'_>) -> Result<Outcome, Error> {
+        let mut scanner = Scanner::new(self.server.capabilities, answer);
+        let mut sent = false;
+        while !scanner.is_done() {
+            let event = scanner.next(self.server.framed.received());
+            match event.map_err(|malformed| server_malformed(malformed, sent))? {
+                Event::Pass(len) => self.server.framed.forward(len, self.client),
+                Event::Packet { kind: Kind::Err, len } if listener.hold_errors && !sent => {
+                    let packet = self.server.framed.received().get(..len).unwrap_or_default().to_vec();
+                    self.server.framed.consume(len);
+                    self.client.tx.clear();
+                    return Ok(Outcome::Rejected(HeldError { packet }));
+                }
+                Event::Packet { kind: Kind::LocalInfile, len } => {
+                    self.server.framed.forward(len, self.client);
+                    self.flush_client().await?;
+                    sent = true;
+                    self.send_file().await?;
+                }
+                Event::Packet { kind, len } => {
+                    self.deliver(kind, len, listener).map_err(|malformed| server_malformed(malformed, sent))?;
+                    self.server.framed.consume(len);
+                }
+                Event::NeedMore => {
+                    if !self.client.tx.is_empty() && !listener.hold_errors {
+                        self.flush_client().await?;
+                        sent = true;
+                    }
+                    let more = self.server.framed.fill().await.map_err(|error| server_io(error, sent))?;
+                    if !more {
+                        return Err(Error::Server { error: framed::Error::Cut, sent });
+                    }
+                    continue;
+                }
+            }
+            if self.client.tx.len() >= FLUSH_SIZE {
+                self.flush_client().await?;
+                sent = true;
+            }
+        }
+        self.flush_client().await?;
+        Ok(Outcome::Delivered)
+    }
+
+    async fn flush_client(&mut self) -> Result<(), Error> {
+        self.client.flush(self.write_limit).await.map_err(client_io)
+    }
+
+    /// Puts a packet that matters into the client's buffer, and tells the session of it.
+    fn deliver(&mut self, kind: Kind, len: usize, listener: &mut Listener<'_>) -> Result<(), Malformed> {
+        let packet = self.server.framed.received().get(..len).unwrap_or_default();
+        let payload = packet.get(Header::LEN..).unwrap_or_default();
+        match kind {
+            Kind::End(_) => {
+                put_end(packet, payload, self.server.capabilities, listener, &mut self.client.tx)?;
+            }
+            Kind::Prepared => {
+                listener.prepared = Some(PreparedOk::parse(payload, self.server.capabilities)?.id);
+                self.client.tx.extend_from_slice(packet);
+            }
+            Kind::Err | Kind::LocalInfile => self.client.tx.extend_from_slice(packet),
+        }
+        Ok(())
+    }
+
+    /// LOCAL INFILE: the client's packets go to the server, up to an empty one.
+    /// <https://dev.mysql.com/doc/dev/mysql-server/latest/page_protocol_com_query_response_local_infile_request.html>
+    async fn send_file(&mut self) -> Result<(), Error> {
+        loop {
+            let head = self.client.read_command(FLUSH_SIZE).await.map_err(Error::Client)?;
+            let head = head.ok_or(Error::Client(framed::Error::Cut))?;
+            let is_end = head.header.len == 0;
+            self.client.forward(head.len, &mut self.server.framed);
+            if !head.is_complete() {
+                self.send_rest(head).await?;
+            }
+            if is_end || self.server.framed.tx.len() >= FLUSH_SIZE {
+                self.server.framed.flush(self.write_limit).await.map_err(|error| server_io(error, true))?;
+            }
+            if is_end {
+                return Ok(());
+            }
+        }
+    }
+}
+
+/// Puts the end of a result for the client: what the proxy asked the server to track is taken out again.
+pub(super) fn put_end(
+    packet: &[u8],
+    payload: &[u8],
+    server: Capabilities,
+    listener: &mut Listener<'_>,
+    out: &mut Vec<u8>,
+) -> Result<(), Malformed> {
+    if payload.first() == Some(&EOF_HEADER) && !server.deprecate_eof() {
+        if let Some(state) = &mut listener.state {
+            state.observe_status(parse_eof(payload)?);
+        }
+        out.extend_from_slice(packet);
+        return Ok(());
+    }
+    let ok = OkPacket::parse(payload)?;
+    let mut as_is = ok.state.is_empty();
+    if let Some(state) = &mut listener.state {
+        state.observe(&ok, listener.statement)?;
+        as_is |= state.transparent && listener.client.session_track();
+    }
+    if as_is {
+        out.extend_from_slice(packet);
+        return Ok(());
+    }
+    let kept = if listener.client.session_track() { tracked_by_default(&ok)? } else { Vec::new() };
+    let seq = Header::peek(packet).map_or(0, |header| header.seq);
+    put_short_packet(out, seq, |out| OkPacket { state: &kept, ..ok }.put(out));
+    Ok(())
+}
+
+/// The variables that servers track unless told otherwise (`session_track_system_variables`).
+const TRACKED_BY_DEFAULT: [&[u8]; 5] = [
+    b"autocommit",
+    b"character_set_client",
+    b"character_set_connection",
+    b"character_set_results",
+    b"time_zone",
+];
+
+/// The part of an OK packet's session state that a client gets that asked for nothing special: these
+/// variables and the schema.
+fn tracked_by_default(ok: &OkPacket<'_>) -> Result<Vec<u8>, Malformed> {
+    let mut kept = Vec::new();
+    let mut trackers = ok.trackers();
+    while let Some(entry) = trackers.next_entry()? {
+        entry.for_each(|tracker| match tracker {
+            Tracker::Variable { name, value } if TRACKED_BY_DEFAULT.contains(&name) => {
+                let mut data = Vec::with_capacity(name.len() + value.len() + 2);
+                data.put_lenenc_bytes(name);
+                data.put_lenenc_bytes(value);
+                kept.push(Entry::VARIABLES);
+                kept.put_lenenc_bytes(&data);
+            }
+            Tracker::Schema(_) => {
+                kept.push(entry.kind);
+                kept.put_lenenc_bytes(entry.data);
+            }
+            _ => {}
+        })?;
+    }
+    Ok(kept)
+}
+
+const fn client_io(error: std::io::Error) -> Error {
+    Error::Client(framed::Error::Io(error))
+}
+
+const fn client_malformed(malformed: Malformed) -> Error {
+    Error::Client(framed::Error::Malformed(malformed))
+}
+
+const fn server_io(error: std::io::Error, sent: bool) -> Error {
+    Error::Server { error: framed::Error::Io(error), sent }
+}
+
+const fn server_malformed(malformed: Malformed, sent: bool) -> Error {
+    Error::Server { error: framed::Error::Malformed(malformed), sent }
+}

@@ -1,0 +1,181 @@
+//! What the proxy knows of a session: learned from the primary's answers, replayed on a replica.
+
+use std::{collections::HashMap, sync::Arc};
+
+use super::{position::Position, replay::Replay};
+use crate::{
+    route::{Reason, Target},
+    sql::{Dialect, Facts, Kind, Statement},
+    wire::{
+        Malformed, StatusFlags,
+        ok::{OkPacket, Tracker},
+    },
+};
+
+/// State of one session.
+#[derive(Debug)]
+pub(super) struct State {
+    /// Status flags of the primary's last answer.
+    pub status: StatusFlags,
+    /// Default schema; empty for none.
+    pub schema: Vec<u8>,
+    /// How the primary reads this session's texts.
+    pub dialect: Dialect,
+    /// Why everything stays on the primary, if it does. Ends with a reset of the session.
+    pub tie: Option<Reason>,
+    /// Where the last statement ran.
+    pub last_target: Target,
+    /// How far a replica must be to serve this session.
+    pub position: Position,
+    /// Session settings that a replica's connection needs.
+    pub replay: Replay,
+    /// Prepared statements of the binary protocol, by the primary's id.
+    pub prepared: HashMap<u32, Arc<Statement>>,
+    /// The client handles session tracking itself: the proxy no longer listens to it.
+    pub transparent: bool,
+}
+
+/// Facts of statements that may change data whatever their kind.
+const MAY_WRITE: Facts = Facts::MAY_WRITE.and(Facts::UNSAFE_FUNCTION).and(Facts::SEQUENCE);
+
+impl State {
+    /// A session just logged in.
+    pub(super) fn new(status: StatusFlags, schema: Vec<u8>, dialect: Dialect) -> Self {
+        Self {
+            status,
+            schema,
+            dialect,
+            tie: None,
+            last_target: Target::Primary,
+            position: Position::default(),
+            replay: Replay::default(),
+            prepared: HashMap::new(),
+            transparent: false,
+        }
+    }
+
+    /// Forgets everything but what outlives COM_RESET_CONNECTION: the schema, and how far a replica must
+    /// be, since what was written stays written.
+    pub(super) fn reset(&mut self) {
+        let fresh = Self::new(self.status, std::mem::take(&mut self.schema), self.dialect);
+        let position = std::mem::take(&mut self.position);
+        *self = Self { position, ..fresh };
+    }
+
+    /// Whether a transaction is open on the primary.
+    pub(super) const fn in_transaction(&self) -> bool {
+        self.status.contains(StatusFlags::SERVER_STATUS_IN_TRANS)
+    }
+
+    /// Whether each statement is a transaction of its own.
+    pub(super) const fn autocommit(&self) -> bool {
+        self.status.contains(StatusFlags::SERVER_STATUS_AUTOCOMMIT)
+    }
+
+    /// The session goes to the primary for good, unless it does already.
+    pub(super) fn tie(&mut self, reason: Reason) {
+        self.tie.get_or_insert(reason);
+    }
+
+    /// `statement` is about to run on the primary.
+    pub(super) fn before(&mut self, statement: &Statement) {
+        let many = statement.facts.contains(Facts::MULTI) && !statement.is_certain_read();
+        if many || statement.facts.intersects(MAY_WRITE) {
+            self.position.will_write(many);
+        }
+        if statement.facts.contains(Facts::TEMPORARY_TABLE) {
+            self.tie(Reason::TemporaryTable);
+        }
+        let holds_locks = statement.kind == Kind::Lock
+            || statement.functions.iter().any(|function| function == "get_lock");
+        if holds_locks {
+            self.tie(Reason::SessionState);
+        }
+    }
+
+    /// The primary ended a result of `statement` with `ok`.
+    ///
+    /// # Errors
+    /// When its session state is malformed.
+    pub(super) fn observe(&mut self, ok: &OkPacket<'_>, statement: Option<&Statement>) -> Result<(), Malformed> {
+        self.observe_status(ok.status);
+        let mut changes = Changes::default();
+        let mut trackers = ok.trackers();
+        while let Some(entry) = trackers.next_entry()? {
+            entry.for_each(|tracker| self.observe_tracker(tracker, statement, &mut changes))?;
+        }
+        if let Some(statement) = statement {
+            self.observe_effects(statement, &changes);
+        }
+        Ok(())
+    }
+
+    /// The primary ended a result with these status flags.
+    pub(super) const fn observe_status(&mut self, status: StatusFlags) {
+        self.status = status;
+        self.dialect.no_backslash_escapes = status.contains(StatusFlags::SERVER_STATUS_NO_BACKSLASH_ESCAPES);
+    }
+
+    fn observe_tracker(
+        &mut self,
+        tracker: Tracker<'_>,
+        statement: Option<&Statement>,
+        changes: &mut Changes,
+    ) {
+        match tracker {
+            Tracker::Schema(schema) => self.schema = schema.to_vec(),
+            Tracker::Gtids(gtids) | Tracker::Variable { name: b"last_gtid", value: gtids } => {
+                self.position.committed(gtids);
+            }
+            Tracker::Variable { name: b"statement_id", .. } => {}
+            Tracker::Variable { name, value } => {
+                changes.variables = true;
+                self.observe_variable(name, value, statement);
+            }
+            Tracker::StateChange => changes.other = true,
+            Tracker::Other(_) => {}
+        }
+    }
+
+    fn observe_variable(&mut self, name: &[u8], value: &[u8], statement: Option<&Statement>) {
+        match name {
+            b"sql_mode" => {
+                let modes = || value.split(|&b| b == b',');
+                self.dialect.ansi_quotes = modes().any(|mode| mode == b"ANSI_QUOTES");
+                self.dialect.no_backslash_escapes = modes().any(|mode| mode == b"NO_BACKSLASH_ESCAPES");
+            }
+            b"character_set_client" => {
+                self.dialect.ascii_safe =
+                    !matches!(value, b"big5" | b"cp932" | b"gb18030" | b"gbk" | b"sjis");
+            }
+            _ => {}
+        }
+        // SET NAMES is replayed as it was said: trackers leave out the collation that it chose.
+        let by_names = statement.is_some_and(|statement| statement.facts.contains(Facts::SETS_NAMES));
+        if !by_names && !self.replay.variable(name, value) {
+            self.tie(Reason::SessionState);
+        }
+    }
+
+    /// State that has no tracker of its own.
+    fn observe_effects(&mut self, statement: &Statement, changes: &Changes) {
+        let names = statement.facts.contains(Facts::SETS_NAMES);
+        let sets = matches!(statement.kind, Kind::SetSession);
+        // A SET that changed no variable, user variable or names has set a role, the next transaction's
+        // isolation or the like.
+        if sets && !names && !changes.variables && statement.variables_written.is_empty() {
+            self.tie(Reason::SessionState);
+        }
+        // A routine, or a text that was not understood, may have made temporary tables.
+        if changes.other && matches!(statement.kind, Kind::Call | Kind::Unknown | Kind::Execute) {
+            self.tie(Reason::TemporaryTable);
+        }
+    }
+}
+
+/// Kinds of changes that one answer reported.
+#[derive(Debug, Default)]
+struct Changes {
+    variables: bool,
+    other: bool,
+}

@@ -1,0 +1,221 @@
+//! Beginning a session and beginning it anew: login, COM_CHANGE_USER, COM_RESET_CONNECTION.
+
+use std::sync::Arc;
+
+use super::{
+    Error, Session,
+    context::{Context, Primary},
+    handshake::Welcomed,
+    prover::ClientProver,
+    relay::{Listener, put_end},
+    replica_link::ReplicaLink,
+    state::State,
+};
+use crate::{
+    auth::Credential,
+    backend::{
+        self,
+        dial::ASK_FOR_PLUGIN,
+        login::{Asked, authenticate},
+    },
+    config::RouteMode,
+    route::{Reason, Target},
+    sql::{Dialect, Flavor},
+    wire::{
+        StatusFlags,
+        change_user::ChangeUser,
+        command::Answer,
+        framed::Head,
+        header::Header,
+        ok::OkPacket,
+        writer::put_packet,
+    },
+};
+
+/// What the proxy asks MySQL to tell with each answer. Setting `sql_mode` and the client's character set to
+/// what they are makes the answer tell them.
+const TRACK_MYSQL: &str = "SET SESSION session_track_system_variables = '*', session_track_gtids = OWN_GTID, \
+    session_track_state_change = ON, sql_mode = @@SESSION.sql_mode, \
+    character_set_client = @@SESSION.character_set_client";
+/// The same for MariaDB, whose `*` includes `last_gtid`.
+const TRACK_MARIADB: &str = "SET SESSION session_track_system_variables = '*', session_track_state_change = ON, \
+    sql_mode = @@SESSION.sql_mode, character_set_client = @@SESSION.character_set_client";
+/// Back to what a client expects that handles session tracking itself.
+const UNTRACK_MYSQL: &str = "SET SESSION session_track_system_variables = DEFAULT, session_track_gtids = DEFAULT, \
+    session_track_state_change = DEFAULT";
+/// See [`UNTRACK_MYSQL`].
+const UNTRACK_MARIADB: &str =
+    "SET SESSION session_track_system_variables = DEFAULT, session_track_state_change = DEFAULT";
+
+impl Session {
+    /// Takes a client that is logged in, and tells it so.
+    pub(super) async fn begin(context: Arc<Context>, welcomed: Welcomed, id: u32) -> Result<Self, Error> {
+        let Welcomed { client, capabilities, mut login, admitted, primary } = welcomed;
+        context.learn(&admitted.opened.greeting);
+        let handle = context.registry.enter(id);
+        handle.set_thread(Target::Primary, admitted.opened.connection.thread_id);
+        login.user = admitted.user;
+        let dialect = first_dialect(&primary);
+        let state = State::new(StatusFlags::SERVER_STATUS_AUTOCOMMIT, login.schema.clone(), dialect);
+        let mut session = Self {
+            id,
+            handle,
+            client,
+            capabilities,
+            primary: admitted.opened.connection,
+            primary_gauge: context.metrics.backend(Target::Primary),
+            replica: ReplicaLink::default(),
+            login,
+            credential: admitted.credential,
+            state,
+            context,
+        };
+        session.finish_login(admitted.seq, &admitted.opened.ok).await?;
+        Ok(session)
+    }
+
+    /// The primary said OK: note the session's state, have it tracked, pass the OK on.
+    async fn finish_login(&mut self, seq: u8, ok: &[u8]) -> Result<(), Error> {
+        let mut packet = Vec::with_capacity(ok.len() + Header::LEN);
+        put_packet(&mut packet, seq, ok);
+        let mut listener = Listener {
+            state: Some(&mut self.state),
+            statement: None,
+            client: self.capabilities,
+            hold_errors: false,
+            prepared: None,
+        };
+        put_end(&packet, ok, self.primary.capabilities, &mut listener, &mut self.client.tx)
+            .map_err(|malformed| Error::Primary(malformed.into()))?;
+        self.track().await?;
+        self.client.flush(self.context.config.write_timeout).await.map_err(Error::client_io)
+    }
+
+    /// Asks the primary to tell what each statement changes, where a replica needs to know.
+    async fn track(&mut self) -> Result<(), Error> {
+        if self.context.config.route == RouteMode::Primary || self.context.replica.is_none() {
+            return Ok(());
+        }
+        let statement = match self.state.dialect.flavor {
+            Flavor::MySql => TRACK_MYSQL,
+            Flavor::MariaDb => TRACK_MARIADB,
+        };
+        self.set(statement).await
+    }
+
+    /// Runs a SET of the proxy's own on the primary; one that is refused ties the session to it.
+    async fn set(&mut self, statement: &str) -> Result<(), Error> {
+        match self.primary.set(statement.as_bytes(), self.context.config.connect_timeout).await {
+            Ok(payload) => {
+                let ok = OkPacket::parse(&payload).map_err(|malformed| Error::Primary(malformed.into()))?;
+                self.state.observe(&ok, None).map_err(|malformed| Error::Primary(malformed.into()))
+            }
+            Err(backend::Error::Refused(payload)) => {
+                let reason = backend::Error::Refused(payload);
+                tracing::warn!(%reason, "the primary tracks nothing: the session's reads stay on it");
+                self.state.tie(Reason::SessionState);
+                Ok(())
+            }
+            Err(backend::Error::Stream(error)) => Err(Error::Primary(error)),
+            Err(error) => Err(Error::Login(error)),
+        }
+    }
+
+    /// The client is about to look at or change session tracking itself: from here on it has it to itself,
+    /// and its reads stay on the primary.
+    pub(super) async fn give_up_tracking(&mut self) -> Result<(), Error> {
+        if self.state.transparent || self.context.config.route == RouteMode::Primary {
+            return Ok(());
+        }
+        let statement = match self.state.dialect.flavor {
+            Flavor::MySql => UNTRACK_MYSQL,
+            Flavor::MariaDb => UNTRACK_MARIADB,
+        };
+        if self.context.replica.is_some() {
+            self.set(statement).await?;
+        }
+        self.state.transparent = true;
+        self.state.tie(Reason::SessionState);
+        Ok(())
+    }
+
+    /// COM_RESET_CONNECTION: what it clears on the primary is cleared here.
+    pub(super) async fn reset_connection(&mut self, head: Head) -> Result<(), Error> {
+        self.run_on_primary(head, Answer::Single, None).await?;
+        self.forget().await;
+        self.track().await
+    }
+
+    async fn forget(&mut self) {
+        self.state.reset();
+        self.handle.set_thread(Target::Replica, 0);
+        self.replica.close().await;
+    }
+
+    /// COM_CHANGE_USER: a login inside the connection, asked of the client by the primary.
+    pub(super) async fn change_user(&mut self, head: Head) -> Result<(), Error> {
+        let Ok(mut change) = self.parse_change_user(head) else {
+            let seq = self.drop_command(head).await?;
+            self.say(seq, &crate::wire::err::SqlError::bad_handshake().to_payload()).await?;
+            return Err(Error::client_malformed("COM_CHANGE_USER"));
+        };
+        self.client.consume(head.len);
+        change.plugin = ASK_FOR_PLUGIN.to_vec();
+        change.auth.clear();
+        let limit = self.context.config.write_timeout;
+        let mut payload = Vec::new();
+        change.put(&mut payload, self.primary.capabilities);
+        self.primary.framed.put(0, &payload);
+        self.primary.framed.flush(limit).await.map_err(|error| Error::Primary(error.into()))?;
+        let mut prover = ClientProver::new(&mut self.client, 1, &self.context.rsa, limit);
+        let asked = Asked::at_first(ASK_FOR_PLUGIN, Default::default());
+        let verdict = tokio::time::timeout(
+            self.context.config.login_timeout,
+            authenticate(&mut self.primary.framed, &mut prover, limit, asked),
+        )
+        .await;
+        let learned = prover.into_learned();
+        match verdict.map_err(|_| Error::LoginTimeout)? {
+            Ok(ok) => {
+                self.forget().await;
+                self.become_user(change, learned.credential).await;
+                self.finish_login(learned.seq, &ok).await
+            }
+            Err(backend::Error::Refused(payload)) => {
+                self.say(learned.seq, &payload).await?;
+                Err(Error::Login(backend::Error::Refused(payload)))
+            }
+            Err(backend::Error::Stream(error)) => Err(self.primary_failed(error, false).await),
+            Err(error) => Err(Error::Login(error)),
+        }
+    }
+
+    fn parse_change_user(&self, head: Head) -> Result<ChangeUser, crate::wire::Malformed> {
+        let payload = self.client.received().get(Header::LEN..head.len).unwrap_or_default();
+        ChangeUser::parse(payload, self.capabilities)
+    }
+
+    async fn become_user(&mut self, change: ChangeUser, credential: Option<Credential>) {
+        if let Some(credential) = &credential {
+            self.context.credentials.remember(&change.user, credential.clone());
+        }
+        self.credential = credential.or_else(|| self.context.credentials.find(&change.user));
+        self.state.schema.clone_from(&change.schema);
+        self.login.user = change.user;
+        self.login.schema = change.schema;
+        if let Some(collation) = change.collation {
+            self.login.collation = collation.to_le_bytes()[0];
+        }
+    }
+}
+
+/// How the primary reads texts before it has said more.
+fn first_dialect(primary: &Primary) -> Dialect {
+    Dialect {
+        flavor: primary.flavor,
+        version: primary.number,
+        ansi_quotes: false,
+        no_backslash_escapes: false,
+        ascii_safe: true,
+    }
+}

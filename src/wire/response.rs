@@ -1,0 +1,344 @@
+//! Where an answer ends: follows a server's packets without decoding a row.
+
+use super::{
+    Capabilities, Malformed, StatusFlags,
+    command::Answer,
+    err::{ERR_HEADER, ErrPacket, PROGRESS_REPORT},
+    header::{Header, MAX_PACKET, Walk},
+    ok::{EOF_HEADER, EOF_MAX_LEN, OK_HEADER, OkPacket, parse_eof},
+    reader::Reader,
+};
+
+/// The first byte of a request for a file of the client's.
+const LOCAL_INFILE_HEADER: u8 = 0xFB;
+/// An OK packet has at least this many bytes; a column count that begins with zero has fewer.
+const OK_MIN_LEN: usize = 7;
+/// A column count with its flag has at most this many bytes.
+const COLUMN_COUNT_MAX_LEN: usize = 10;
+
+/// Follows one command's answer. Bytes go in as they arrive, in pieces of any size.
+///
+/// ```text
+///            +-------------------- more results --------------------+
+///            v                                                      |
+/// First --> Columns --> ColumnsEnd --> Rows --------------------> (end)
+///   |                                                               ^
+///   +--> OK, ERR -------------------------------------------------- +
+///   +--> LOCAL INFILE (the client's file, then First again)
+///   +--> Prepared --> Definitions --------------------------------> (end)
+/// ```
+#[derive(Debug, Clone)]
+pub struct Scanner {
+    capabilities: Capabilities,
+    state: State,
+    /// The number of the packet that is due; `None` when the answer has not begun.
+    seq: Option<u8>,
+    /// The packet whose bytes pass by.
+    walk: Walk,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    First(Answer),
+    Columns { left: u64 },
+    ColumnsEnd,
+    Rows,
+    Definitions { left: u32 },
+    Done,
+}
+
+/// What the front of the buffer holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Event {
+    /// This many bytes need nobody's attention.
+    Pass(usize),
+    /// A packet to look at, complete, of this many bytes with its header.
+    Packet {
+        /// What it is.
+        kind: Kind,
+        /// Bytes, header included.
+        len: usize,
+    },
+    /// The answer goes on in bytes that are not there yet, or it is at its end.
+    NeedMore,
+}
+
+/// A packet that matters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// A result without rows, or the end of one with rows; the session's status with it.
+    End(StatusFlags),
+    /// An error; nothing follows.
+    Err,
+    /// The server wants a file; after it the answer goes on.
+    LocalInfile,
+    /// COM_STMT_PREPARE_OK.
+    Prepared,
+}
+
+/// What to do with the packet at the front.
+enum Look {
+    /// Not enough of it is there to say.
+    More,
+    /// It passes by; then this state.
+    Pass(State),
+    /// Somebody must look at it; then this state.
+    Stop(Kind, State),
+}
+
+impl Scanner {
+    /// Waits for the answer to a command.
+    pub const fn new(capabilities: Capabilities, answer: Answer) -> Self {
+        let state = match answer {
+            Answer::None | Answer::Tunnel => State::Done,
+            Answer::Columns | Answer::Rows => State::Rows,
+            first => State::First(first),
+        };
+        Self { capabilities, state, seq: None, walk: Walk::new(Header { len: 0, seq: 0 }) }
+    }
+
+    /// Whether the whole answer went by.
+    pub fn is_done(&self) -> bool {
+        self.state == State::Done && self.walk.is_done()
+    }
+
+    /// What the front of `buf` holds; the caller takes those bytes away before it asks again.
+    ///
+    /// # Errors
+    /// When the bytes are no answer.
+    pub fn next(&mut self, buf: &[u8]) -> Result<Event, Malformed> {
+        let mut passed = 0;
+        loop {
+            let rest = buf.get(passed..).unwrap_or_default();
+            if !self.walk.is_done() {
+                passed += self.walk.advance(rest)?;
+                if !self.walk.is_done() {
+                    return Ok(Self::pass(passed));
+                }
+                self.seq = Some(self.walk.next_seq());
+                continue;
+            }
+            let Some(header) = Header::peek(rest) else { return Ok(Self::pass(passed)) };
+            if self.state == State::Done {
+                return Ok(Self::pass(passed));
+            }
+            let payload = rest.get(Header::LEN..).unwrap_or_default();
+            let payload = payload.get(..header.len).unwrap_or(payload);
+            match self.look(header, payload)? {
+                Look::More => return Ok(Self::pass(passed)),
+                Look::Pass(state) => {
+                    self.check_seq(header)?;
+                    self.state = state;
+                    self.walk = Walk::new(header);
+                    passed += Header::LEN;
+                }
+                Look::Stop(..) if passed > 0 => return Ok(Event::Pass(passed)),
+                Look::Stop(kind, state) => {
+                    self.check_seq(header)?;
+                    self.state = state;
+                    self.seq = (kind != Kind::LocalInfile).then_some(header.seq.wrapping_add(1));
+                    return Ok(Event::Packet { kind, len: Header::LEN + header.len });
+                }
+            }
+        }
+    }
+
+    const fn pass(passed: usize) -> Event {
+        if passed > 0 { Event::Pass(passed) } else { Event::NeedMore }
+    }
+
+    const fn check_seq(&self, header: Header) -> Result<(), Malformed> {
+        match self.seq {
+            Some(expected) if expected != header.seq => {
+                Err(Malformed::OutOfOrder { expected, received: header.seq })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn look(&self, header: Header, payload: &[u8]) -> Result<Look, Malformed> {
+        let Some(&first) = payload.first() else {
+            return if header.len == 0 { self.look_at_empty() } else { Ok(Look::More) };
+        };
+        // A row may begin with 0xFE and be this long; packets to look at never are.
+        if header.is_continued() && first != ERR_HEADER {
+            return self.look_at_data();
+        }
+        let complete = payload.len() == header.len;
+        if first == ERR_HEADER && !matches!(self.state, State::Definitions { .. }) {
+            return if complete { self.look_at_err(payload) } else { Ok(Look::More) };
+        }
+        match self.state {
+            State::Rows if first == EOF_HEADER && self.may_end_rows(header) => {
+                self.when(complete, || self.look_at_end(payload))
+            }
+            State::ColumnsEnd => self.when(complete, || self.look_at_columns_end(payload)),
+            State::First(answer) => self.look_at_first(answer, first, complete, payload),
+            State::Columns { .. } | State::Rows | State::Definitions { .. } | State::Done => {
+                self.look_at_data()
+            }
+        }
+    }
+
+    fn when(
+        &self,
+        complete: bool,
+        look: impl FnOnce() -> Result<Look, Malformed>,
+    ) -> Result<Look, Malformed> {
+        if complete { look() } else { Ok(Look::More) }
+    }
+
+    const fn may_end_rows(&self, header: Header) -> bool {
+        if self.capabilities.deprecate_eof() {
+            header.len < MAX_PACKET
+        } else {
+            header.len < EOF_MAX_LEN
+        }
+    }
+
+    /// Column definitions, rows and definitions of a prepared statement pass by.
+    fn look_at_data(&self) -> Result<Look, Malformed> {
+        Ok(Look::Pass(match self.state {
+            State::Columns { left } => self.after_columns(left.saturating_sub(1)),
+            State::Rows => State::Rows,
+            State::Definitions { left: 0 | 1 } => State::Done,
+            State::Definitions { left } => State::Definitions { left: left - 1 },
+            State::First(Answer::Text) => State::Done,
+            State::First(_) | State::ColumnsEnd | State::Done => {
+                return Err(Malformed::Invalid("a row came where none was due"));
+            }
+        }))
+    }
+
+    fn look_at_empty(&self) -> Result<Look, Malformed> {
+        match self.state {
+            State::Rows | State::First(Answer::Text) => self.look_at_data(),
+            _ => Err(Malformed::Invalid("an empty packet came as an answer")),
+        }
+    }
+
+    fn look_at_err(&self, payload: &[u8]) -> Result<Look, Malformed> {
+        Ok(match ErrPacket::parse(payload)?.code {
+            PROGRESS_REPORT => Look::Pass(self.state),
+            _ => Look::Stop(Kind::Err, State::Done),
+        })
+    }
+
+    fn look_at_first(
+        &self,
+        answer: Answer,
+        first: u8,
+        complete: bool,
+        payload: &[u8],
+    ) -> Result<Look, Malformed> {
+        match (answer, first) {
+            (Answer::Text, _) => self.look_at_data(),
+            _ if !complete => Ok(Look::More),
+            (Answer::Prepared, OK_HEADER) => self.look_at_prepared(payload),
+            (Answer::Single, OK_HEADER | EOF_HEADER) => self.look_at_end(payload),
+            (Answer::Results, OK_HEADER) if payload.len() >= OK_MIN_LEN => self.look_at_end(payload),
+            (Answer::Results, LOCAL_INFILE_HEADER) => {
+                Ok(Look::Stop(Kind::LocalInfile, State::First(Answer::Results)))
+            }
+            (Answer::Results, _) if payload.len() <= COLUMN_COUNT_MAX_LEN => {
+                self.look_at_column_count(payload)
+            }
+            _ => Err(Malformed::Invalid("the first packet of an answer is of no known kind")),
+        }
+    }
+
+    /// The end of a result: an OK packet, or an EOF packet where those are still in use.
+    fn look_at_end(&self, payload: &[u8]) -> Result<Look, Malformed> {
+        let status = if payload.first() == Some(&EOF_HEADER) && !self.capabilities.deprecate_eof() {
+            parse_eof(payload)?
+        } else {
+            OkPacket::parse(payload)?.status
+        };
+        let more = status.contains(StatusFlags::SERVER_MORE_RESULTS_EXISTS);
+        let state = if more { State::First(Answer::Results) } else { State::Done };
+        Ok(Look::Stop(Kind::End(status), state))
+    }
+
+    /// "Text Resultset": with CLIENT_OPTIONAL_RESULTSET_METADATA a flag stands before the count, with
+    /// MariaDB's cached metadata behind it; zero means that no definitions follow.
+    fn look_at_column_count(&self, payload: &[u8]) -> Result<Look, Malformed> {
+        let mut reader = Reader::new(payload);
+        let flag_before = self.capabilities.optional_metadata().then(|| reader.u8("metadata flag"));
+        let count = reader.lenenc_int("column count")?;
+        let flag_behind = self.capabilities.cache_metadata().then(|| reader.u8("metadata flag"));
+        let omitted = flag_before.transpose()? == Some(0) || flag_behind.transpose()? == Some(0);
+        if count == 0 {
+            return Err(Malformed::Invalid("a result set without columns"));
+        }
+        Ok(Look::Pass(self.after_columns(if omitted { 0 } else { count })))
+    }
+
+    const fn after_columns(&self, left: u64) -> State {
+        match left {
+            0 if self.capabilities.deprecate_eof() => State::Rows,
+            0 => State::ColumnsEnd,
+            left => State::Columns { left },
+        }
+    }
+
+    /// The EOF behind the column definitions ends the answer when a cursor was opened.
+    fn look_at_columns_end(&self, payload: &[u8]) -> Result<Look, Malformed> {
+        let status = parse_eof(payload)?;
+        if status.contains(StatusFlags::SERVER_STATUS_CURSOR_EXISTS) {
+            return self.look_at_end(payload);
+        }
+        Ok(Look::Pass(State::Rows))
+    }
+
+    /// <https://dev.mysql.com/doc/dev/mysql-server/latest/page_protocol_com_stmt_prepare.html>
+    fn look_at_prepared(&self, payload: &[u8]) -> Result<Look, Malformed> {
+        let prepared = PreparedOk::parse(payload, self.capabilities)?;
+        let eof = u32::from(!self.capabilities.deprecate_eof());
+        let packets = |count: u16| if count == 0 { 0 } else { u32::from(count) + eof };
+        let left = if prepared.has_definitions {
+            packets(prepared.params) + packets(prepared.columns)
+        } else {
+            0
+        };
+        let state = if left == 0 { State::Done } else { State::Definitions { left } };
+        Ok(Look::Stop(Kind::Prepared, state))
+    }
+}
+
+/// COM_STMT_PREPARE_OK.
+/// <https://dev.mysql.com/doc/dev/mysql-server/latest/page_protocol_com_stmt_prepare.html>
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PreparedOk {
+    /// The statement's id on this connection.
+    pub id: u32, // int<4>
+    /// Columns of its result.
+    pub columns: u16, // int<2>
+    /// Its parameters.
+    pub params: u16, // int<2>
+    /// Whether definitions of both follow.
+    pub has_definitions: bool, // int<1>
+}
+
+impl PreparedOk {
+    /// Reads the payload.
+    ///
+    /// # Errors
+    /// When it is malformed.
+    pub fn parse(payload: &[u8], capabilities: Capabilities) -> Result<Self, Malformed> {
+        let mut reader = Reader::new(payload);
+        if reader.u8("prepare header")? != OK_HEADER {
+            return Err(Malformed::Invalid("not a prepare answer"));
+        }
+        let id = reader.u32("statement id")?;
+        let columns = reader.u16("number of columns")?;
+        let params = reader.u16("number of parameters")?;
+        reader.u8("filler")?;
+        let has_definitions = if capabilities.optional_metadata() && !reader.is_empty() {
+            reader.u16("warnings")?;
+            reader.u8("metadata flag")? != 0
+        } else {
+            true
+        };
+        Ok(Self { id, columns, params, has_definitions })
+    }
+}
