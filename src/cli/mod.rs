@@ -2,12 +2,14 @@
 
 mod demo;
 mod sandbox_guard;
+mod serve;
 
 use std::error::Error;
 use std::io::{self, Write};
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+use tracing_subscriber::EnvFilter;
 
 /// A read/write-splitting proxy for MySQL and MariaDB.
 #[derive(Debug, Parser)]
@@ -19,6 +21,7 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    Serve(serve::Arguments),
     Demo(demo::Arguments),
     #[command(name = crate::sandbox::guard::SUBCOMMAND, hide = true)]
     SandboxGuard(sandbox_guard::Arguments),
@@ -27,7 +30,9 @@ enum Command {
 /// Reads the command line, does what it says, and answers with the exit code: 2 for a command line that is
 /// not understood, 1 for a failure, whose cause is on standard error.
 pub async fn run() -> ExitCode {
+    start_logging();
     let result = match Cli::parse().command {
+        Command::Serve(arguments) => Box::pin(serve::run(arguments)).await,
         Command::Demo(arguments) => Box::pin(demo::run(arguments)).await,
         Command::SandboxGuard(arguments) => sandbox_guard::run(arguments).await,
     };
@@ -35,6 +40,13 @@ pub async fn run() -> ExitCode {
         complain(error.as_ref());
         ExitCode::FAILURE
     })
+}
+
+/// Logs to standard error what RAMSPLIT_LOG asks for (`debug`, `ramsplit::session=trace`); warnings by
+/// default.
+fn start_logging() {
+    let filter = EnvFilter::try_from_env("RAMSPLIT_LOG").unwrap_or_else(|_| EnvFilter::new("warn"));
+    tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr).init();
 }
 
 /// Prints a line to standard output. That nobody reads it (a closed pipe) is no reason to stop.

@@ -152,8 +152,10 @@ async fn read_login(context: &Context, mut client: Framed<Stream>) -> ReadLogin 
     }
 }
 
+/// Clients begin TLS without waiting for an answer to their request: only the packet is read here, what
+/// follows belongs to TLS.
 async fn read_answer(client: &mut Framed<Stream>) -> Result<(FirstAnswer, u8), Error> {
-    let packet = client.read_packet(LOGIN_LIMIT).await.map_err(Error::Client)?;
+    let packet = client.read_packet_only(LOGIN_LIMIT).await.map_err(Error::Client)?;
     let answer = FirstAnswer::parse(&packet.payload)
         .map_err(|malformed| Error::Client(framed::Error::Malformed(malformed)))?;
     Ok((answer, packet.next_seq))
@@ -163,10 +165,6 @@ async fn begin_tls(context: &Context, client: Framed<Stream>) -> Result<Framed<S
     let Some(acceptor) = &context.tls else {
         return Err(Error::client_malformed("TLS was asked for, and not offered"));
     };
-    // Bytes behind the request were sent in the clear by whoever; they must not count as encrypted.
-    if !client.received().is_empty() {
-        return Err(Error::client_malformed("data came between the request for TLS and its beginning"));
-    }
     let Stream::Plain(socket) = client.into_stream() else {
         return Err(Error::client_malformed("TLS was asked for inside TLS"));
     };

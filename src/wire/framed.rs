@@ -169,6 +169,30 @@ impl<S: AsyncRead + Unpin> Framed<S> {
         }
     }
 
+    /// Reads one packet and not a byte behind it: what follows a request for TLS is not for this reader.
+    ///
+    /// # Cancellation safety
+    /// Safe: nothing is consumed before the packet is whole.
+    ///
+    /// # Errors
+    /// See [`Framed::read_packet`].
+    pub async fn read_packet_only(&mut self, limit: usize) -> Result<Packet, Error> {
+        loop {
+            let missing = match Header::peek(&self.rx) {
+                Some(header) if header.len > limit => return Err(Error::TooLong(limit)),
+                Some(header) => (Header::LEN + header.len).saturating_sub(self.rx.len()),
+                None => Header::LEN.saturating_sub(self.rx.len()),
+            };
+            if missing == 0 {
+                return self.read_packet(limit).await;
+            }
+            let mut bounded = (&mut self.stream).take(missing as u64);
+            if bounded.read_buf(&mut self.rx).await? == 0 {
+                return Err(if self.rx.is_empty() { io::ErrorKind::UnexpectedEof.into() } else { Error::Cut });
+            }
+        }
+    }
+
     async fn read_whole(&mut self, room: usize, limit: usize) -> Result<Header, Error> {
         loop {
             if let Some(header) = Header::peek(&self.rx) {
