@@ -10,5 +10,6 @@
 )]
 
 mod demo;
+mod differential;
 mod sandbox;
 mod support;
