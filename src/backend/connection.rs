@@ -71,14 +71,20 @@ impl Connection {
 
     /// Sends a command that is answered by one packet, and gives that.
     async fn command(&mut self, payload: &[u8], limit: Duration) -> Result<Vec<u8>, Error> {
-        self.framed.put(0, payload);
+        self.begin(payload);
         self.framed.flush(limit).await?;
         timeout(limit, self.packet()).await.map_err(|_| Error::Timeout(limit))?
     }
 
+    /// Puts a command of the proxy's own into the write buffer.
+    pub fn begin(&mut self, payload: &[u8]) {
+        self.framed.stream_mut().begin_command();
+        self.framed.put(0, payload);
+    }
+
     /// COM_QUIT: the server need not wonder where its client went.
     pub async fn quit(&mut self) {
-        self.framed.put(0, &[Command::COM_QUIT as u8]);
+        self.begin(&[Command::COM_QUIT as u8]);
         // A server that is gone needs no farewell.
         let _ = self.framed.flush(QUIT_LIMIT).await;
     }
@@ -86,7 +92,7 @@ impl Connection {
     async fn ask_unbounded(&mut self, sql: &[u8], limit: Duration) -> Result<Option<Vec<u8>>, Error> {
         let mut payload = Vec::with_capacity(sql.len() + 3);
         query::put(&mut payload, self.capabilities, sql);
-        self.framed.put(0, &payload);
+        self.begin(&payload);
         self.framed.flush(limit).await?;
         let head = self.packet().await?;
         match head.first() {

@@ -105,6 +105,9 @@ impl Dialer {
         server.flush(self.timeout).await?;
         let asked = Asked::at_first(&login.plugin, greeting.nonce);
         let ok = authenticate(&mut server, prover, self.timeout, asked).await?;
+        if login.capabilities.has(CapabilityFlags::CLIENT_COMPRESS) {
+            server.stream_mut().compress();
+        }
         let connection = Connection::new(server, login.capabilities, greeting.connection_id);
         Ok(Opened { connection, greeting, ok })
     }
@@ -134,7 +137,7 @@ impl Dialer {
         login.put_tls_request(&mut request);
         let seq = server.put(seq, &request);
         server.flush(self.timeout).await?;
-        let Stream::Plain(socket) = server.into_stream() else { return Err(Error::NoTls) };
+        let Some(socket) = server.into_stream().into_plain() else { return Err(Error::NoTls) };
         let host = self.address.rsplit_once(':').map_or(self.address.as_str(), |(host, _)| host);
         Ok((Framed::new(tls::connect(connector, host, socket).await?), seq))
     }

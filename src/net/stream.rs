@@ -4,7 +4,7 @@ use std::{
     io,
     net::SocketAddr,
     pin::Pin,
-    task::{Context, Poll},
+    task::{Context, Poll, ready},
     time::Duration,
 };
 
@@ -15,16 +15,25 @@ use tokio::{
 };
 use tokio_rustls::TlsStream;
 
+use super::compression::Compression;
+
 /// A connection finds out within about two minutes that its peer is gone without a word.
 const KEEPALIVE: TcpKeepalive =
     TcpKeepalive::new().with_time(Duration::from_secs(60)).with_interval(Duration::from_secs(15)).with_retries(4);
 
+/// A connection, with what was agreed to happen to its bytes.
+#[derive(Debug)]
+pub struct Stream {
+    socket: Socket,
+    /// Set when the login agreed on it; boxed because few connections have it.
+    compression: Option<Box<Compression>>,
+}
+
 /// Plain or encrypted.
 #[derive(Debug)]
-pub enum Stream {
-    /// TCP.
+enum Socket {
     Plain(TcpStream),
-    /// TLS over TCP; boxed because its state is large and most connections are plain.
+    /// Boxed because its state is large and most connections are plain.
     Tls(Box<TlsStream<TcpStream>>),
 }
 
@@ -36,25 +45,87 @@ impl Stream {
     pub fn new(socket: TcpStream) -> io::Result<Self> {
         socket.set_nodelay(true)?;
         SockRef::from(&socket).set_tcp_keepalive(&KEEPALIVE)?;
-        Ok(Self::Plain(socket))
+        Ok(Self { socket: Socket::Plain(socket), compression: None })
+    }
+
+    /// The socket, for TLS to begin on it; `None` when it has begun.
+    pub fn into_plain(self) -> Option<TcpStream> {
+        match self.socket {
+            Socket::Plain(socket) => Some(socket),
+            Socket::Tls(_) => None,
+        }
     }
 
     /// The other end's address, unless it is gone.
     pub fn peer(&self) -> Option<SocketAddr> {
-        let socket = match self {
-            Self::Plain(socket) => socket,
-            Self::Tls(stream) => stream.get_ref().0,
+        let socket = match &self.socket {
+            Socket::Plain(socket) => socket,
+            Socket::Tls(stream) => stream.get_ref().0,
         };
         socket.peer_addr().ok()
     }
 
     /// Whether what passes cannot be read on the way.
     pub const fn is_encrypted(&self) -> bool {
-        matches!(self, Self::Tls(_))
+        matches!(self.socket, Socket::Tls(_))
+    }
+
+    /// From here on packets travel compressed.
+    pub fn compress(&mut self) {
+        self.compression = Some(Box::default());
+    }
+
+    /// A command to a server begins.
+    pub fn begin_command(&mut self) {
+        if let Some(compression) = &mut self.compression {
+            compression.begin_command();
+        }
+    }
+}
+
+impl From<TlsStream<TcpStream>> for Stream {
+    fn from(stream: TlsStream<TcpStream>) -> Self {
+        Self { socket: Socket::Tls(Box::new(stream)), compression: None }
     }
 }
 
 impl AsyncRead for Stream {
+    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        let this = self.get_mut();
+        match &mut this.compression {
+            None => Pin::new(&mut this.socket).poll_read(cx, buf),
+            Some(compression) => compression.poll_read(&mut this.socket, cx, buf),
+        }
+    }
+}
+
+impl AsyncWrite for Stream {
+    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        let this = self.get_mut();
+        match &mut this.compression {
+            None => Pin::new(&mut this.socket).poll_write(cx, buf),
+            Some(compression) => compression.poll_write(&mut this.socket, cx, buf),
+        }
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let this = self.get_mut();
+        if let Some(compression) = &mut this.compression {
+            ready!(compression.poll_drain(&mut this.socket, cx))?;
+        }
+        Pin::new(&mut this.socket).poll_flush(cx)
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let this = self.get_mut();
+        if let Some(compression) = &mut this.compression {
+            ready!(compression.poll_drain(&mut this.socket, cx))?;
+        }
+        Pin::new(&mut this.socket).poll_shutdown(cx)
+    }
+}
+
+impl AsyncRead for Socket {
     fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         match self.get_mut() {
             Self::Plain(socket) => Pin::new(socket).poll_read(cx, buf),
@@ -63,7 +134,7 @@ impl AsyncRead for Stream {
     }
 }
 
-impl AsyncWrite for Stream {
+impl AsyncWrite for Socket {
     fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
         match self.get_mut() {
             Self::Plain(socket) => Pin::new(socket).poll_write(cx, buf),

@@ -105,7 +105,7 @@ pub fn connector(settings: &BackendTls) -> Result<Option<TlsConnector>, Error> {
 /// # Errors
 /// When the handshake fails.
 pub async fn accept(acceptor: &TlsAcceptor, socket: TcpStream) -> io::Result<Stream> {
-    Ok(Stream::Tls(Box::new(TlsStream::Server(acceptor.accept(socket).await?))))
+    Ok(TlsStream::Server(acceptor.accept(socket).await?).into())
 }
 
 /// Begins TLS as a client of the server called `host`.
@@ -114,7 +114,7 @@ pub async fn accept(acceptor: &TlsAcceptor, socket: TcpStream) -> io::Result<Str
 /// When the handshake fails.
 pub async fn connect(connector: &TlsConnector, host: &str, socket: TcpStream) -> io::Result<Stream> {
     let name = ServerName::try_from(host.to_owned()).map_err(io::Error::other)?;
-    Ok(Stream::Tls(Box::new(TlsStream::Client(connector.connect(name, socket).await?))))
+    Ok(TlsStream::Client(connector.connect(name, socket).await?).into())
 }
 
 /// Takes any certificate: encryption without proof of the peer, as the servers' own clients do by default.

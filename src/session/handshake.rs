@@ -165,7 +165,7 @@ async fn begin_tls(context: &Context, client: Framed<Stream>) -> Result<Framed<S
     let Some(acceptor) = &context.tls else {
         return Err(Error::client_malformed("TLS was asked for, and not offered"));
     };
-    let Stream::Plain(socket) = client.into_stream() else {
+    let Some(socket) = client.into_stream().into_plain() else {
         return Err(Error::client_malformed("TLS was asked for inside TLS"));
     };
     let stream = tls::accept(acceptor, socket).await.map_err(Error::client_io)?;

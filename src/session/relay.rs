@@ -93,6 +93,7 @@ impl Relay<'_> {
     /// # Errors
     /// When either side fails.
     pub(super) async fn send(&mut self, head: Head) -> Result<(), Error> {
+        self.server.framed.stream_mut().begin_command();
         self.client.forward(head.len, &mut self.server.framed);
         if !head.is_complete() {
             self.send_rest(head).await?;
@@ -105,6 +106,7 @@ impl Relay<'_> {
     /// # Errors
     /// When the server fails.
     pub(super) async fn send_copy(&mut self, head: Head) -> Result<(), Error> {
+        self.server.framed.stream_mut().begin_command();
         let command = self.client.received().get(..head.len).unwrap_or_default();
         self.server.framed.tx.extend_from_slice(command);
         self.flush_server().await

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use mysql_common::constants::CapabilityFlags;
+
 use super::{
     Error, Session,
     context::{Context, Primary},
@@ -71,6 +73,9 @@ impl Session {
             context,
         };
         session.finish_login(admitted.seq, &admitted.opened.ok).await?;
+        if capabilities.has(CapabilityFlags::CLIENT_COMPRESS) {
+            session.client.stream_mut().compress();
+        }
         Ok(session)
     }
 
@@ -165,7 +170,7 @@ impl Session {
         let limit = self.context.config.write_timeout;
         let mut payload = Vec::new();
         change.put(&mut payload, self.primary.capabilities);
-        self.primary.framed.put(0, &payload);
+        self.primary.begin(&payload);
         self.primary.framed.flush(limit).await.map_err(|error| Error::Primary(error.into()))?;
         let mut prover = ClientProver::new(&mut self.client, 1, &self.context.rsa, limit);
         let asked = Asked::at_first(ASK_FOR_PLUGIN, Default::default());

@@ -15,11 +15,9 @@ pub struct Capabilities {
 }
 
 impl Capabilities {
-    /// What the proxy can carry when a server can: all but compression, which it does not speak.
+    /// What the proxy can carry when a server can: all but zstd, in whose stead clients take zlib or nothing.
     pub const SUPPORTED: Self = Self {
-        flags: CapabilityFlags::all()
-            .difference(CapabilityFlags::CLIENT_COMPRESS)
-            .difference(CapabilityFlags::CLIENT_ZSTD_COMPRESSION_ALGORITHM),
+        flags: CapabilityFlags::all().difference(CapabilityFlags::CLIENT_ZSTD_COMPRESSION_ALGORITHM),
         mariadb: MariadbCapabilities::all(),
     };
 

@@ -85,6 +85,11 @@ impl<S> Framed<S> {
         &self.stream
     }
 
+    /// The stream, to change what happens to its bytes.
+    pub const fn stream_mut(&mut self) -> &mut S {
+        &mut self.stream
+    }
+
     /// Bytes received and not consumed.
     pub fn received(&self) -> &[u8] {
         &self.rx
