@@ -54,6 +54,7 @@ pub(super) fn running(spec: &Spec) -> Vec<OsString> {
         (Role::Replica, Flavor::MariaDb) => MARIADB_REPLICA,
     };
     arguments.extend(role.iter().map(OsString::from));
+    arguments.extend(spec.arguments.iter().map(OsString::from));
     arguments
 }
 
@@ -71,6 +72,9 @@ const COMMON: &[&str] = &[
     "--max-connections=600",
     "--innodb-buffer-pool-size=128M",
     "--character-set-server=utf8mb4",
+    // As in the newest servers, and what older MySQL and MariaDB would refuse an application.
+    "--max-allowed-packet=64M",
+    "--local-infile=ON",
 ];
 
 const MYSQL: &[&str] = &["--mysqlx=OFF", "--gtid-mode=ON", "--enforce-gtid-consistency=ON"];

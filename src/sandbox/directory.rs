@@ -15,6 +15,7 @@ use super::{Options, Program};
 pub(super) struct Ground {
     guard: Guard,
     program: Program,
+    arguments: Vec<String>,
     directory: PathBuf,
     memory: Option<PathBuf>,
 }
@@ -31,7 +32,8 @@ impl Ground {
         for directory in &directories {
             make(directory)?;
         }
-        Ok(Self { guard, program: options.program.clone(), directory, memory })
+        let (program, arguments) = (options.program.clone(), options.arguments.clone());
+        Ok(Self { guard, program, arguments, directory, memory })
     }
 
     /// A server that is not set up yet, with a directory of its own.
@@ -42,7 +44,7 @@ impl Ground {
         };
         let directory = parent.join(role.word());
         make(&directory)?;
-        Server::new(self.program.clone(), role, &directory, self.guard.group())
+        Server::new(self.program.clone(), role, directory, self.arguments.clone(), self.guard.group())
     }
 
     pub(super) fn directory(&self) -> &Path {
@@ -70,7 +72,7 @@ pub(super) async fn blocking<T: Send + 'static>(
 ) -> Result<T, Error> {
     match tokio::task::spawn_blocking(work).await {
         Ok(result) => result,
-        Err(error) => Err(Error::io("a helper thread")(error.into())),
+        Err(error) => Err(Error::io("a worker thread")(error.into())),
     }
 }
 

@@ -79,28 +79,20 @@ impl Drop for Guard {
 /// What the guard process does: waits for the end of its standard input, then has `directories` swept.
 ///
 /// # Errors
-/// When signals cannot be handled, or the sweeper cannot be started.
+/// When signals cannot be handled, or no sweeper did its work.
 pub async fn watch(directories: &[PathBuf]) -> io::Result<()> {
-    // The guard must outlive whatever ends its owner. SIGHUP comes from the kernel when the owner dies
-    // while a server of the group is stopped; the others come to all processes of a machine or container.
-    let _ignored = [SignalKind::hangup(), SignalKind::interrupt(), SignalKind::terminate()]
-        .into_iter()
-        .map(signal)
-        .collect::<io::Result<Vec<_>>>()?;
+    let _ignored = outlive()?;
     io::stdout().write_all(READY)?;
     io::stdout().flush()?;
     tokio::task::spawn_blocking(|| io::copy(&mut io::stdin(), &mut io::sink())).await??;
-    // Works when the binary was removed or replaced in the meantime, as a build does.
-    let mut sweeper = Command::new("/proc/self/exe")
-        .arg0("ramsplit")
-        .arg(SUBCOMMAND)
-        .arg(SWEEP)
-        .arg(std::process::id().to_string())
-        .args(directories)
-        .process_group(0)
-        .spawn()?;
-    // Until it is killed with its group, this process keeps the group's number from being given away.
-    sweeper.wait().map(drop)
+    // Until it is killed with its group, this process keeps the group's number from being given away. That
+    // it goes on means that the sweeper failed: for lack of memory, or because a signal to the group came
+    // before the new process had left it.
+    for _ in 0..SWEEP_TRIES {
+        let _ = start_sweeper(directories).and_then(|mut sweeper| sweeper.wait());
+        tokio::time::sleep(SWEEP_PAUSE).await;
+    }
+    Err(io::Error::other("the sandbox could not be swept"))
 }
 
 /// What the sweeper does: kills the process group and removes the directories.
@@ -108,6 +100,7 @@ pub async fn watch(directories: &[PathBuf]) -> io::Result<()> {
 /// # Errors
 /// When the group is not one, or a directory is still there after 20 s.
 pub async fn sweep(group: i32, directories: &[PathBuf]) -> io::Result<()> {
+    let _ignored = outlive()?;
     let group = Pid::from_raw(group).ok_or(io::ErrorKind::InvalidInput)?;
     kill_process_group(group, Signal::KILL)?;
     // A killed server may finish a system call that creates a file, so one pass can be too early.
@@ -123,8 +116,31 @@ pub async fn sweep(group: i32, directories: &[PathBuf]) -> io::Result<()> {
     tokio::time::timeout(SWEEP_LIMIT, remove).await.map_err(|_| io::ErrorKind::TimedOut.into())
 }
 
+/// Makes this process outlive whatever ends the owner, as long as the result lives. SIGHUP comes from the
+/// kernel when the owner dies while a server of the group is stopped; the others come to all processes of a
+/// terminal, a machine or a container.
+fn outlive() -> io::Result<Vec<tokio::signal::unix::Signal>> {
+    [SignalKind::hangup(), SignalKind::interrupt(), SignalKind::terminate()].into_iter().map(signal).collect()
+}
+
+fn start_sweeper(directories: &[PathBuf]) -> io::Result<Child> {
+    // Works when the binary was removed or replaced in the meantime, as a build does.
+    Command::new("/proc/self/exe")
+        .arg0("ramsplit")
+        .arg(SUBCOMMAND)
+        .arg(SWEEP)
+        .arg(std::process::id().to_string())
+        .args(directories)
+        .process_group(0)
+        .spawn()
+}
+
 /// What the guard says when it watches.
 const READY: &[u8; 6] = b"ready\n";
 
 /// How long the sweeper tries to remove the directories.
 const SWEEP_LIMIT: Duration = Duration::from_secs(20);
+
+/// How often the guard tries to have the directories swept, and the pause in between.
+const SWEEP_TRIES: u32 = 100;
+const SWEEP_PAUSE: Duration = Duration::from_millis(100);

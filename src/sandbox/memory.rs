@@ -30,7 +30,7 @@ pub const fn in_mib(bytes: u64) -> u64 {
 pub struct Place {
     /// The directory for the server's files, a fresh one in a tmpfs or ramfs.
     pub directory: PathBuf,
-    /// Bytes that are reserved in thought for the server's files: they were free at the start.
+    /// Bytes that the server's files may take, as the options say; as many were free at the start.
     pub reserved: u64,
     /// Bytes that were free there at the start; `None` when it has no limit (ramfs).
     pub free: Option<u64>,
@@ -44,7 +44,7 @@ impl Place {
     pub(super) fn find(options: &Options, servers: u64) -> Result<Self, Error> {
         let meminfo = std::fs::read_to_string("/proc/meminfo").map_err(Error::io("/proc/meminfo"))?;
         let available = parse_available(&meminfo).unwrap_or_default();
-        let needed = options.memory + servers * process(options.program.flavor);
+        let needed = options.memory.saturating_add(servers * process(options.program.flavor));
         if available < needed {
             return Err(Error::TooLittleMemory { available, needed });
         }

@@ -21,12 +21,13 @@ mod server;
 pub use error::Error;
 pub use memory::MIB;
 pub use program::{Flavor, Program, Version};
-pub use server::{Role, Server, connect_options};
+pub use server::{Server, connect_options};
 
 use std::path::{Path, PathBuf};
 
 use crate::config::Account;
 use directory::Ground;
+use server::Role;
 
 /// What a sandbox is made of.
 #[derive(Debug, Clone)]
@@ -43,6 +44,8 @@ pub struct Options {
     pub memory_directory: Option<PathBuf>,
     /// The room in bytes that a server in memory must find for its files before anything starts.
     pub memory: u64,
+    /// Further arguments for each server, after the sandbox's own, which they can override.
+    pub arguments: Vec<String>,
 }
 
 impl Options {
@@ -54,6 +57,7 @@ impl Options {
             directory: None,
             memory_directory: None,
             memory: memory::DEFAULT,
+            arguments: Vec::new(),
         }
     }
 }
@@ -73,6 +77,9 @@ pub struct Sandbox {
 }
 
 impl Sandbox {
+    /// The empty schema that the application's account owns.
+    pub const SCHEMA: &str = accounts::SCHEMA;
+
     /// Starts both servers and returns when the replica has everything that the primary has.
     ///
     /// # Errors
@@ -124,9 +131,6 @@ impl Sandbox {
     pub const fn memory(&self) -> &memory::Place {
         &self.memory
     }
-
-    /// The empty schema that the application's account owns.
-    pub const SCHEMA: &str = accounts::SCHEMA;
 
     /// Makes the replica follow the primary from the replica's own position: at the start, and again after
     /// [`Server::wipe`] and [`Server::start`], when it fetches everything anew.

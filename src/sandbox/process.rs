@@ -1,5 +1,6 @@
 //! A server as a process: where its files are, how it is started, started again and signalled.
 
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
 use std::sync::Arc;
@@ -21,6 +22,8 @@ pub(super) struct Spec {
     pub(super) directory: PathBuf,
     /// The TCP port on 127.0.0.1.
     pub(super) port: u16,
+    /// Further arguments, after the sandbox's own.
+    pub(super) arguments: Vec<String>,
     /// The process group of the guard.
     pub(super) group: Pid,
 }
@@ -53,6 +56,8 @@ impl Spec {
 
     /// Starts the server as a member of the guard's group.
     pub(super) fn spawn(&self) -> std::io::Result<Child> {
+        // What the program says before it opens its log goes there as well.
+        let log = File::options().append(true).create(true).open(self.log())?;
         Command::new(&self.program.path)
             .args(arguments::running(self))
             // Tells MySQL that somebody waits to start it again: it then allows `RESTART` and CLONE, and
@@ -60,8 +65,8 @@ impl Spec {
             .env("MYSQLD_PARENT_PID", std::process::id().to_string())
             .current_dir(&self.directory)
             .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
+            .stdout(log.try_clone()?)
+            .stderr(log)
             .process_group(self.group.as_raw_nonzero().get())
             .kill_on_drop(true)
             .spawn()

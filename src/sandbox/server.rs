@@ -23,7 +23,7 @@ use crate::config::Account;
 
 /// What a server is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Role {
+pub(super) enum Role {
     /// Takes the writes.
     Primary,
     /// Follows the primary, takes no writes of its own.
@@ -68,9 +68,15 @@ type Supervisor = JoinHandle<std::io::Result<ExitStatus>>;
 
 impl Server {
     /// A server in an empty directory. Nothing is started.
-    pub(super) fn new(program: Program, role: Role, directory: &Path, group: Pid) -> Result<Self, Error> {
+    pub(super) fn new(
+        program: Program,
+        role: Role,
+        directory: PathBuf,
+        arguments: Vec<String>,
+        group: Pid,
+    ) -> Result<Self, Error> {
         let (listener, port) = free_port()?;
-        let spec = Spec { program, role, directory: directory.to_owned(), port, group };
+        let spec = Spec { program, role, directory, port, arguments, group };
         if spec.socket().as_os_str().len() > SOCKET_PATH {
             return Err(Error::LongPath(spec.socket()));
         }

@@ -155,7 +155,7 @@ impl Session {
             Command::COM_RESET_CONNECTION => self.reset_connection(head).await?,
             Command::COM_PROCESS_KILL => self.process_kill(head).await?,
             Command::COM_STMT_PREPARE => self.prepare(head).await?,
-            Command::COM_STMT_EXECUTE | Command::COM_STMT_BULK_EXECUTE => self.execute(head, shape).await?,
+            Command::COM_STMT_EXECUTE | Command::COM_STMT_BULK_EXECUTE => self.execute(head).await?,
             Command::COM_STMT_CLOSE => self.close_statement(head).await?,
             _ if shape == Answer::Tunnel => {
                 self.tunnel(head).await?;
@@ -193,9 +193,7 @@ impl Session {
         };
         let result = match relay.send(head).await {
             Ok(()) => relay.answer(shape, &mut listener).await,
-            // A server that refuses a command while it still arrives has said so, and hung up.
-            Err(relay::Error::Server { .. }) if shape != Answer::None => relay.answer(shape, &mut listener).await,
-            Err(error) => Err(error),
+            Err(error) => Err(relay.hear_out(error, shape, &mut listener).await),
         };
         let prepared = listener.prepared;
         self.end_statement(Target::Primary);

@@ -12,8 +12,8 @@ use super::{
 use crate::{
     replica::State as ReplicaState,
     route::{self, Reason, Route, Target, decide},
-    sql::{Facts, Kind, Statement},
-    wire::{command::Answer, framed::Head, header::Header, query, reader::Reader},
+    sql::{self, Facts, Kind, Statement},
+    wire::{Command, command::Answer, framed::Head, header::Header, query, reader::Reader},
 };
 
 /// A replica's error that is the answer all the same: the statement was killed, or ran too long.
@@ -33,11 +33,7 @@ impl Session {
     pub(super) async fn query(&mut self, head: Head) -> Result<(), Error> {
         let started = Instant::now();
         let Some(statement) = self.classify(head) else {
-            self.run_on_primary(head, Answer::Results, None).await?;
-            self.state.last_target = Target::Primary;
-            self.state.position.will_write(true);
-            self.count(Route::primary(Reason::Unparsed), Kind::Unknown, started);
-            return Ok(());
+            return self.long_query(head, started).await;
         };
         if statement.kill.is_some() {
             self.kill(head, &statement, started).await?;
@@ -64,6 +60,22 @@ impl Session {
         }
         self.state.last_target = Target::Primary;
         self.count(route, statement.kind, started);
+        Ok(())
+    }
+
+    /// A statement that is too long to be looked at as a whole, or comes with malformed attributes: to the
+    /// primary. Its beginning tells whether it is a plain write; anything else may leave state behind.
+    async fn long_query(&mut self, head: Head, started: Instant) -> Result<(), Error> {
+        let payload = self.client.received().get(Header::LEN..head.len).unwrap_or_default();
+        let beginning = query::text(payload, self.capabilities).unwrap_or_default();
+        let kind = sql::classify(beginning, self.state.dialect).kind;
+        if kind != Kind::Write {
+            self.state.tie(Reason::SessionState);
+        }
+        self.state.position.will_write(true);
+        self.run_on_primary(head, Answer::Results, None).await?;
+        self.state.last_target = Target::Primary;
+        self.count(Route::primary(Reason::Unparsed), kind, started);
         Ok(())
     }
 
@@ -213,9 +225,10 @@ impl Session {
         Some(self.context.statements.classify(text, self.state.dialect))
     }
 
-    /// COM_STMT_EXECUTE.
-    pub(super) async fn execute(&mut self, head: Head, shape: Answer) -> Result<(), Error> {
+    /// COM_STMT_EXECUTE and MariaDB's COM_STMT_BULK_EXECUTE.
+    pub(super) async fn execute(&mut self, head: Head) -> Result<(), Error> {
         let started = Instant::now();
+        let shape = if self.asks_for_cursor(head) { Answer::CursorOrResults } else { Answer::Results };
         let statement = self.statement_id(head).and_then(|id| self.state.prepared.get(&id).cloned());
         if statement.is_none() {
             self.state.position.will_write(true);
@@ -234,6 +247,15 @@ impl Session {
         }
         self.run_on_primary(head, Answer::None, None).await?;
         Ok(())
+    }
+
+    /// <https://dev.mysql.com/doc/dev/mysql-server/latest/page_protocol_com_stmt_execute.html>: a cursor type
+    /// stands behind the statement id; other bits there are about parameters.
+    fn asks_for_cursor(&self, head: Head) -> bool {
+        const CURSOR_TYPES: u8 = 0b0111;
+        let received = self.client.received();
+        received.get(Header::LEN) == Some(&(Command::COM_STMT_EXECUTE as u8))
+            && received.get(Header::LEN + 5).filter(|_| head.len > Header::LEN + 5).is_some_and(|flags| flags & CURSOR_TYPES != 0)
     }
 
     fn statement_id(&self, head: Head) -> Option<u32> {

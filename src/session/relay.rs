@@ -178,6 +178,19 @@ impl Relay<'_> {
         Ok(Outcome::Delivered)
     }
 
+    /// The server took only a part of a command: it refused the rest, said so, and hung up. What it said is
+    /// for the client; the session cannot go on, as the rest of the command is still on its way.
+    pub(super) async fn hear_out(&mut self, error: Error, answer: Answer, listener: &mut Listener<'_>) -> Error {
+        match error {
+            Error::Server { error, .. } if answer != Answer::None => {
+                self.server.framed.tx.clear();
+                let heard = self.answer(answer, listener).await;
+                Error::Server { error, sent: heard.is_ok() }
+            }
+            other => other,
+        }
+    }
+
     async fn flush_client(&mut self) -> Result<(), Error> {
         self.client.flush(self.write_limit).await.map_err(client_io)
     }

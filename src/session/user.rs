@@ -183,7 +183,9 @@ impl Session {
             }
             Err(backend::Error::Refused(payload)) => {
                 self.say(learned.seq, &payload).await?;
-                Err(Error::Login(backend::Error::Refused(payload)))
+                // MariaDB goes on as the old user, whose session it has cleared; MySQL hangs up.
+                self.forget().await;
+                self.track().await
             }
             Err(backend::Error::Stream(error)) => Err(self.primary_failed(error, false).await),
             Err(error) => Err(Error::Login(error)),

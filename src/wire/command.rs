@@ -12,6 +12,9 @@ pub enum Answer {
     Text,
     /// Any number of results: OK, ERR, LOCAL INFILE request or result set.
     Results,
+    /// The same, and the first of them may open a cursor instead of sending its rows (COM_STMT_EXECUTE with
+    /// a cursor type).
+    CursorOrResults,
     /// COM_STMT_PREPARE_OK with its definitions, or ERR.
     Prepared,
     /// Column definitions up to an EOF packet, or ERR (COM_FIELD_LIST).

@@ -105,14 +105,15 @@ impl SqlError {
         Self::new(1040, "08004", "Too many connections")
     }
 
-    /// CR_SERVER_LOST's number, which clients take for a lost connection.
+    /// ER_NET_READ_ERROR, whose SQLSTATE says that the connection is of no more use. Clients take none of
+    /// their own numbers (2000 to 2999) from a server.
     pub fn primary_lost(detail: impl std::fmt::Display) -> Self {
-        Self::new(2013, "HY000", format!("Lost connection to the primary server: {detail}"))
+        Self::new(1158, "08S01", format!("Lost connection to the primary server: {detail}"))
     }
 
-    /// CR_CONN_HOST_ERROR's number: the primary cannot be reached.
+    /// ER_CONNECT_TO_FOREIGN_DATA_SOURCE, with a SQLSTATE of connections: the primary cannot be reached.
     pub fn primary_unreachable(detail: impl std::fmt::Display) -> Self {
-        Self::new(2003, "HY000", format!("Cannot connect to the primary server: {detail}"))
+        Self::new(1429, "08S01", format!("Cannot connect to the primary server: {detail}"))
     }
 
     /// The payload of the ERR packet.

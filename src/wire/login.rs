@@ -28,8 +28,6 @@ pub struct Login {
     pub plugin: Vec<u8>, // string<NUL>
     /// Connection attributes as they came, without their length; empty for none.
     pub attributes: Vec<u8>, // int<lenenc>, (string<lenenc>, string<lenenc>)*
-    /// Level of zstd compression, when that was negotiated.
-    pub zstd_level: Option<u8>, // int<1>
 }
 
 /// A client's first packet.
@@ -87,10 +85,9 @@ impl Login {
         } else {
             Vec::new()
         };
-        let zstd_level = reader.u8("zstd level").ok();
         let mariadb = if flags.contains(CapabilityFlags::CLIENT_LONG_PASSWORD) { 0 } else { mariadb };
         let capabilities = Capabilities { flags, mariadb: MariadbCapabilities::from_bits_retain(mariadb) };
-        Ok(Self { capabilities, max_packet, collation, user, auth, schema, plugin, attributes, zstd_level })
+        Ok(Self { capabilities, max_packet, collation, user, auth, schema, plugin, attributes })
     }
 
     /// Appends the fixed part, which alone is a request for TLS.

@@ -35,6 +35,8 @@ pub struct Scanner {
     seq: Option<u8>,
     /// The packet whose bytes pass by.
     walk: Walk,
+    /// A cursor was asked for: the rows of a result may stay on the server.
+    cursor: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -92,9 +94,11 @@ impl Scanner {
         let state = match answer {
             Answer::None | Answer::Tunnel => State::Done,
             Answer::Columns | Answer::Rows => State::Rows,
+            Answer::CursorOrResults => State::First(Answer::Results),
             first => State::First(first),
         };
-        Self { capabilities, state, seq: None, walk: Walk::new(Header { len: 0, seq: 0 }) }
+        let cursor = matches!(answer, Answer::CursorOrResults);
+        Self { capabilities, state, seq: None, walk: Walk::new(Header { len: 0, seq: 0 }), cursor }
     }
 
     /// Whether the whole answer went by.
@@ -281,10 +285,13 @@ impl Scanner {
         }
     }
 
-    /// The EOF behind the column definitions ends the answer when a cursor was opened.
+    /// The EOF behind the column definitions ends the answer when a cursor was opened for the client. The
+    /// flag alone does not say so: cursors inside stored programs set it too.
     fn look_at_columns_end(&self, payload: &[u8]) -> Result<Look, Malformed> {
         let status = parse_eof(payload)?;
-        if status.contains(StatusFlags::SERVER_STATUS_CURSOR_EXISTS) {
+        let opened = status.contains(StatusFlags::SERVER_STATUS_CURSOR_EXISTS)
+            && !status.contains(StatusFlags::SERVER_MORE_RESULTS_EXISTS);
+        if self.cursor && opened {
             return self.look_at_end(payload);
         }
         Ok(Look::Pass(State::Rows))

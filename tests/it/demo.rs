@@ -174,7 +174,7 @@ fn mariadb_demo_that_finds_too_little_memory_says_so() {
     let output = demo(&["--memory-size", "1000000000"]);
     assert_eq!(output.status.code(), Some(1));
     let error = String::from_utf8(output.stderr).unwrap();
-    assert!(error.contains("MiB of memory are available and 10000005"), "{error}");
+    assert!(error.contains("MiB of memory are available and 1000000512 MiB are needed"), "{error}");
 }
 
 #[test]

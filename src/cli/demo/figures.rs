@@ -53,9 +53,10 @@ impl Snapshot {
         parts.join(" | ")
     }
 
-    /// The two routes that there always are, and what else was counted.
+    /// The two routes that there always are, and the others that were used.
     fn names(&self) -> BTreeSet<&str> {
-        self.routes.keys().map(String::as_str).chain(["primary", "replica"]).collect()
+        let used = self.routes.iter().filter(|(_, route)| route.reads + route.writes > 0.0);
+        used.map(|(name, _)| name.as_str()).chain(["primary", "replica"]).collect()
     }
 
     fn add(&mut self, sample: &Sample<'_>) {
@@ -189,6 +190,17 @@ ramsplit_replica_up{replica=\"replica\"} 1
             "{line}"
         );
         assert!(line.ends_with("lag      - ms"), "{line}");
+    }
+
+    #[test]
+    fn another_route_is_shown_once_it_is_used() {
+        let line = |reads: u32| {
+            let text =
+                format!("ramsplit_queries_total{{route=\"cache\",kind=\"read\",reason=\"read\"}} {reads}");
+            Snapshot::parse(&text).line_since(&Snapshot::default(), 1.0)
+        };
+        assert!(line(9).starts_with("cache     9 reads/s"), "{}", line(9));
+        assert!(line(0).starts_with("primary"), "{}", line(0));
     }
 
     #[test]

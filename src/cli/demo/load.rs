@@ -9,7 +9,7 @@ use mysql_async::prelude::Queryable;
 use mysql_async::{Conn, Opts};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
-use tokio::time::{Interval, MissedTickBehavior, interval, sleep, timeout};
+use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
 use super::items::ROWS;
@@ -37,12 +37,17 @@ impl Load {
         let stop = CancellationToken::new();
         let mut clients = JoinSet::new();
         let options: Opts = sandbox::connect_options(proxy, account).db_name(Some(Sandbox::SCHEMA)).into();
-        for number in 0..rate.map_or(0, |rate| CLIENTS.min(rate)) {
-            let Some(rate) = rate else { break };
-            let mut ticks = interval(Duration::from_secs(1) * CLIENTS.min(rate) / rate);
-            // A late answer is not made up for by a burst.
-            ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-            clients.spawn(client(options.clone(), ticks, number, failures.clone(), stop.clone()));
+        if let Some(rate) = rate {
+            let number = CLIENTS.min(rate);
+            let period = Duration::from_secs(1) * number / rate;
+            for client in 0..number {
+                let mut ticks = interval_at(Instant::now() + period * client / number, period);
+                // A late answer is not made up for by a burst.
+                ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+                // Far apart, so that clients do not write the same rows at the same time.
+                let turn = u64::from(client) * 1_000_003;
+                clients.spawn(run_client(options.clone(), ticks, turn, failures.clone(), stop.clone()));
+            }
         }
         Self { clients, stop, failures }
     }
@@ -78,14 +83,13 @@ impl Failures {
 }
 
 /// One client: connects, asks at every tick, and connects again when something fails, until `stop`.
-async fn client(
+async fn run_client(
     options: Opts,
     mut ticks: Interval,
-    number: u32,
+    mut turn: u64,
     failures: Failures,
     stop: CancellationToken,
 ) {
-    let mut turn = u64::from(number);
     while let Some(connected) = stop.run_until_cancelled(Conn::new(options.clone())).await {
         let mut connection = match connected {
             Ok(connection) => connection,
