@@ -7,14 +7,15 @@ use std::collections::HashMap;
 use std::io::{Error, Result};
 use std::net::SocketAddr;
 
-use super::capability::{DEPRECATE_EOF, QUERY_ATTRIBUTES};
+use super::capability::{DEPRECATE_EOF, QUERY_ATTRIBUTES, SESSION_TRACK};
 use super::login::{self, Account, Greeting};
 use super::script::{Action, Answer, Param};
-use super::wire::{MAX_PAYLOAD, Wire, lenenc, push_lenenc, push_lenenc_bytes, take, take_u16};
+use super::wire::{MAX_PAYLOAD, Wire, lenenc, lenenc_bytes, push_lenenc, push_lenenc_bytes, take, take_u16};
 
 /// Two attributes in one set: a bitmap of NULLs, types and names follow, then the value of the one not NULL.
 const ATTRIBUTES: &[u8] = b"\x02\x01\x02\x01\xfd\x00\x05trace\x03\x00\x04none\x03a;b";
 
+const SESSION_STATE_CHANGED: u16 = 0x4000;
 const MORE_RESULTS_EXISTS: u16 = 0x0008;
 const PS_OUT_PARAMS: u16 = 0x1000;
 const CURSOR_EXISTS: u16 = 0x0040;
@@ -180,7 +181,7 @@ impl Client {
         let first = self.wire.receive()?;
         match first.as_slice() {
             [0xff, ..] => Ok(0),
-            [0x00, rest @ ..] => ok_status(rest),
+            [0x00, rest @ ..] => self.ok(rest),
             [0xfb, ..] => {
                 for part in file.chunks(4096) {
                     self.wire.send(part)?;
@@ -224,12 +225,40 @@ impl Client {
             match packet.as_slice() {
                 [0xff, ..] => return Ok(0),
                 [0xfe, rest @ ..] if self.has(DEPRECATE_EOF) && packet.len() < MAX_PAYLOAD => {
-                    return ok_status(rest);
+                    return self.ok(rest);
                 }
                 [0xfe, _, _, low, high] => return Ok(u16::from_le_bytes([*low, *high])),
                 _ => {}
             }
         }
+    }
+
+    /// The status flags of an OK packet whose bytes behind the first are `rest`. Session state in it gets an
+    /// order in the record: servers report variables in the order of a hash table.
+    fn ok(&mut self, mut rest: &[u8]) -> Result<u16> {
+        lenenc(&mut rest)?; // affected rows
+        lenenc(&mut rest)?; // last insert id
+        let status = take_u16(&mut rest)?;
+        take_u16(&mut rest)?; // warnings
+        if self.has(SESSION_TRACK) && status & SESSION_STATE_CHANGED != 0 {
+            lenenc_bytes(&mut rest)?; // text
+            let mut state = lenenc_bytes(&mut rest)?;
+            let mut changes = Vec::new();
+            while let [kind, ..] = state {
+                take(&mut state, 1)?;
+                changes.push((*kind, lenenc_bytes(&mut state)?));
+            }
+            changes.sort_unstable();
+            let mut sorted = Vec::new();
+            for (kind, data) in changes {
+                sorted.push(kind);
+                push_lenenc_bytes(&mut sorted, data);
+            }
+            let record = self.wire.record();
+            record.truncate(record.len() - sorted.len());
+            record.extend(sorted);
+        }
+        Ok(status)
     }
 
     /// The answer to COM_STMT_PREPARE; the id is kept for `slot` and blanked in the record.
@@ -249,13 +278,6 @@ impl Client {
         }
         Ok(())
     }
-}
-
-/// The status flags of an OK packet, from behind its first byte.
-fn ok_status(mut rest: &[u8]) -> Result<u16> {
-    lenenc(&mut rest)?; // affected rows
-    lenenc(&mut rest)?; // last insert id
-    take_u16(&mut rest)
 }
 
 /// A statement's error without the statement's id, which the text of some has: `handler (170) given`.

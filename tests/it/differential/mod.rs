@@ -1,4 +1,5 @@
-//! The same script runs against two addresses, and what they send must be equal byte for byte apart from ids.
+//! The same script runs against a server and through the proxy, and what comes back must be equal byte for byte
+//! apart from ids.
 //!
 //! The client is the test's own and shares no code with the library: framing, login and the end of every
 //! answer are written again here, so that one mistake cannot hide another. It can set any capability flags.
@@ -11,11 +12,14 @@ mod script;
 mod wire;
 
 use std::fmt::Write;
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 
 use mysql_async::prelude::Queryable;
-use ramsplit::sandbox::{Flavor, Single};
+use ramsplit::config::{Backend, Config, RouteMode};
+use ramsplit::sandbox::{Flavor, Sandbox, Server};
+use ramsplit::server as proxy;
 use tokio::task::spawn_blocking;
+use tokio_util::sync::CancellationToken;
 
 use crate::support::options;
 use capability::SETS;
@@ -40,27 +44,29 @@ const LOGINS: &[(&str, Account)] = &[
 /// What one side answered, step by step.
 type Transcript = Vec<(String, Vec<u8>)>;
 
-/// Runs logins and script with every set of capabilities at `direct` and at `other`, and returns how many
-/// answers were equal; a report of those that were not is the error.
-fn compare(direct: SocketAddr, other: SocketAddr) -> Result<usize, String> {
+/// Runs logins and script with every set of capabilities at `direct` and then at the named others. The text
+/// tells how many answers were equal, or reports those that were not.
+fn compare(direct: SocketAddr, others: &[(&str, SocketAddr)]) -> Result<String, String> {
     let mut equal = 0;
     let mut faults = String::new();
     for (set, capabilities) in SETS {
-        let run = |address, side| {
-            transcript(direct, address, capabilities).map_err(|error| format!("[{set}] {side}, {error}"))
-        };
-        let expected = run(direct, "direct")?;
-        let found = run(other, "other")?;
-        for ((name, expected), (_, found)) in expected.iter().zip(&found) {
-            match report::difference(expected, found) {
-                None => equal += 1,
-                Some(difference) => {
-                    let _ = writeln!(faults, "[{set}] {name}\n{difference}");
+        let expected = transcript(direct, direct, capabilities)?;
+        for (side, address) in others {
+            let found = transcript(direct, *address, capabilities).unwrap_or_else(|error| {
+                let _ = writeln!(faults, "[{set}, {side}] {error}");
+                Transcript::new()
+            });
+            for ((name, expected), (_, found)) in expected.iter().zip(&found) {
+                match report::difference(expected, found) {
+                    None => equal += 1,
+                    Some(difference) => {
+                        let _ = writeln!(faults, "[{set}, {side}] {name}\n{difference}");
+                    }
                 }
             }
         }
     }
-    if faults.is_empty() { Ok(equal) } else { Err(faults) }
+    if faults.is_empty() { Ok(format!("{equal} answers are equal")) } else { Err(faults) }
 }
 
 /// Every answer of `address`. `primary` is asked for an empty schema first. The error names the step that
@@ -94,43 +100,73 @@ fn empty_schema(primary: SocketAddr) -> std::io::Result<()> {
     Ok(())
 }
 
-/// A server with the accounts of the script and room for its values.
-async fn server(flavor: Flavor) -> Single {
-    let single = Single::start(options(flavor)).await.unwrap();
-    let mut root = single.server().root().await.unwrap();
-    for sql in [
-        "CREATE USER diff IDENTIFIED BY 'pass word'",
-        "CREATE USER bare",
-        "GRANT ALL ON diff.* TO diff",
-        "GRANT ALL ON diff.* TO bare",
-        "SET GLOBAL max_allowed_packet = 67108864",
-        "SET GLOBAL local_infile = ON",
-    ] {
-        root.query_drop(sql).await.unwrap();
+/// Through a proxy that is a plain hop, and through one that reads from the replica where it may.
+async fn answers_are_the_servers_own(flavor: Flavor) {
+    let sandbox = Sandbox::start(options(flavor)).await.unwrap();
+    run_as_root(sandbox.primary(), ACCOUNTS).await;
+    for server in [sandbox.primary(), sandbox.replica()] {
+        run_as_root(server, SETTINGS).await;
     }
-    root.disconnect().await.unwrap();
-    single
-}
-
-/// The script is worth its name: a server answers it twice in the same bytes, so a difference through the
-/// proxy is the proxy's.
-async fn answers_the_same_twice(flavor: Flavor) {
-    let single = server(flavor).await;
-    let direct = single.server().address();
-    let result = spawn_blocking(move || compare(direct, direct)).await.unwrap();
-    single.stop().await.unwrap();
+    let shutdown = CancellationToken::new();
+    let hop = start_proxy(&sandbox, RouteMode::Primary, &shutdown).await;
+    let split = start_proxy(&sandbox, RouteMode::Auto, &shutdown).await;
+    let direct = sandbox.primary().address();
+    let result = spawn_blocking(move || compare(direct, &[("hop", hop), ("split", split)])).await.unwrap();
+    shutdown.cancel();
+    sandbox.stop().await.unwrap();
     match result {
-        Ok(answers) => println!("{flavor}: {answers} answers are equal"),
+        Ok(text) => println!("{flavor}: {text}"),
         Err(report) => panic!("{report}"),
     }
 }
 
-#[tokio::test]
-async fn mysql_answers_the_same_twice() {
-    answers_the_same_twice(Flavor::MySql).await;
+#[tokio::test(flavor = "multi_thread")]
+async fn mysql_answers_are_the_servers_own() {
+    answers_are_the_servers_own(Flavor::MySql).await;
 }
 
-#[tokio::test]
-async fn mariadb_answers_the_same_twice() {
-    answers_the_same_twice(Flavor::MariaDb).await;
+#[tokio::test(flavor = "multi_thread")]
+async fn mariadb_answers_are_the_servers_own() {
+    answers_are_the_servers_own(Flavor::MariaDb).await;
+}
+
+const ACCOUNTS: &[&str] = &[
+    "CREATE USER diff IDENTIFIED BY 'pass word'",
+    "CREATE USER bare",
+    "GRANT ALL ON diff.* TO diff",
+    "GRANT ALL ON diff.* TO bare",
+];
+
+/// Room for the script's values, and no wait for a disk, which nothing here is about.
+const SETTINGS: &[&str] = &[
+    "SET GLOBAL max_allowed_packet = 67108864",
+    "SET GLOBAL local_infile = ON",
+    "SET GLOBAL innodb_flush_log_at_trx_commit = 0",
+    "SET GLOBAL sync_binlog = 0",
+];
+
+async fn run_as_root(server: &Server, statements: &[&str]) {
+    let mut root = server.root().await.unwrap();
+    for sql in statements {
+        root.query_drop(*sql).await.unwrap();
+    }
+    root.disconnect().await.unwrap();
+}
+
+/// Starts a proxy before the sandbox's servers and returns its address.
+async fn start_proxy(sandbox: &Sandbox, route: RouteMode, shutdown: &CancellationToken) -> SocketAddr {
+    let backend = |name: &str, server: &Server| Backend {
+        name: name.to_owned(),
+        address: server.address().to_string(),
+    };
+    let config = Config {
+        route,
+        replicas: vec![backend("replica", sandbox.replica())],
+        monitor: Some(sandbox.monitor().clone()),
+        ..Config::new((Ipv4Addr::LOCALHOST, 0).into(), backend("primary", sandbox.primary()))
+    };
+    let proxy = proxy::Server::bind(config).await.unwrap();
+    let address = proxy.address();
+    tokio::spawn(proxy.run(shutdown.clone()));
+    address
 }

@@ -106,6 +106,12 @@ pub(super) fn lenenc(bytes: &mut &[u8]) -> Result<u64> {
     Ok(u64::from_le_bytes(value))
 }
 
+/// Takes bytes behind their length from the front.
+pub(super) fn lenenc_bytes<'a>(bytes: &mut &'a [u8]) -> Result<&'a [u8]> {
+    let length = lenenc(bytes)?;
+    take(bytes, usize::try_from(length).map_err(Error::other)?)
+}
+
 /// Appends a length-encoded integer.
 pub(super) fn push_lenenc(out: &mut Vec<u8>, value: usize) {
     let bytes = (value as u64).to_le_bytes();

@@ -20,12 +20,11 @@ pub(super) fn add(script: &mut Script) {
     script.query("SELECT 1; SELECT 2");
     script.command("multi statements on", &[0x1b, 0, 0], Answer::Packet);
     script.command("set option, no such option", &[0x1b, 9, 0], Answer::Packet);
-    for byte in [0x00, 0x05, 0x06, 0x0b, 0x0f, 0x10, 0x13, 0x14, 0x2a, 0xc8, 0xff] {
+    for byte in [0x00, 0x05, 0x06, 0x0b, 0x0f, 0x10, 0x14, 0x2a, 0xc8, 0xff] {
         script.command(&format!("command {byte:#04x}"), &[byte], Answer::Packet);
         script.command("ping", &[0x0e], Answer::Packet);
     }
     script.command("process kill, no such thread", &[0x0c, 0xfa, 0xff, 0xff, 0xff], Answer::Packet);
-    script.add("own thread", Action::OwnThread("SELECT CONNECTION_ID() = ", " AS greeted"));
     script.add("kill own query", Action::OwnThread("KILL QUERY ", ""));
     script.query("SELECT 'after kill'");
     script.add("query with attributes", Action::Attributed("SELECT 'attributed', ints.id FROM ints"));
