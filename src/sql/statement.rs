@@ -1,0 +1,199 @@
+//! What a text means, as the router sees it.
+
+use super::facts::Facts;
+use std::ops::Range;
+
+/// What kind of statement a text is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Kind {
+    /// SELECT, WITH ... SELECT, VALUES, TABLE. Look at the facts before calling it a read.
+    Read,
+    /// INSERT, UPDATE, DELETE, REPLACE, LOAD DATA, WITH ... DELETE.
+    Write,
+    /// CREATE, ALTER, DROP, RENAME, TRUNCATE.
+    Ddl,
+    /// BEGIN, START TRANSACTION.
+    Begin,
+    /// COMMIT.
+    Commit,
+    /// ROLLBACK of the whole transaction.
+    Rollback,
+    /// SAVEPOINT, ROLLBACK TO, RELEASE SAVEPOINT.
+    Savepoint,
+    /// SET of session variables, user variables, names, role.
+    SetSession,
+    /// SET with a GLOBAL or PERSIST part.
+    SetGlobal,
+    /// USE.
+    Use,
+    /// SHOW, HELP.
+    Show,
+    /// CALL.
+    Call,
+    /// LOCK, UNLOCK.
+    Lock,
+    /// Administration: GRANT, FLUSH, ANALYZE TABLE, CHANGE REPLICATION SOURCE and their like.
+    Admin,
+    /// PREPARE.
+    Prepare,
+    /// EXECUTE, EXECUTE IMMEDIATE.
+    Execute,
+    /// DEALLOCATE PREPARE, DROP PREPARE.
+    Deallocate,
+    /// KILL.
+    Kill,
+    /// EXPLAIN, DESCRIBE, ANALYZE of a statement.
+    Explain,
+    /// Anything else, several kinds in one text, or a read of uncertain bytes.
+    Unknown,
+}
+
+impl Kind {
+    /// Every kind, in the order of declaration.
+    pub const ALL: [Self; 20] = [
+        Self::Read,
+        Self::Write,
+        Self::Ddl,
+        Self::Begin,
+        Self::Commit,
+        Self::Rollback,
+        Self::Savepoint,
+        Self::SetSession,
+        Self::SetGlobal,
+        Self::Use,
+        Self::Show,
+        Self::Call,
+        Self::Lock,
+        Self::Admin,
+        Self::Prepare,
+        Self::Execute,
+        Self::Deallocate,
+        Self::Kill,
+        Self::Explain,
+        Self::Unknown,
+    ];
+
+    /// The value of the `kind` label in metrics.
+    pub const fn label(self) -> &'static str {
+        match self {
+            Self::Read => "read",
+            Self::Write => "write",
+            Self::Ddl => "ddl",
+            Self::Begin => "begin",
+            Self::Commit => "commit",
+            Self::Rollback => "rollback",
+            Self::Savepoint => "savepoint",
+            Self::SetSession => "set_session",
+            Self::SetGlobal => "set_global",
+            Self::Use => "use",
+            Self::Show => "show",
+            Self::Call => "call",
+            Self::Lock => "lock",
+            Self::Admin => "admin",
+            Self::Prepare => "prepare",
+            Self::Execute => "execute",
+            Self::Deallocate => "deallocate",
+            Self::Kill => "kill",
+            Self::Explain => "explain",
+            Self::Unknown => "unknown",
+        }
+    }
+}
+
+/// A table, view or sequence as the text names it; case is kept, bytes that are not UTF-8 are replaced.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct TableName {
+    /// The schema before the dot, when there is one.
+    pub schema: Option<String>,
+    /// The name.
+    pub name: String,
+}
+
+/// `KILL [HARD | SOFT] [CONNECTION | QUERY] <number>`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Kill {
+    /// Where the digits of the connection id are in the text.
+    pub number: Range<usize>,
+    /// `KILL QUERY`: the connection stays.
+    pub query_only: bool,
+}
+
+/// A classified text.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Statement {
+    /// The kind; with several statements in one text their common kind, else `Unknown`.
+    pub kind: Kind,
+    /// What the text says about itself.
+    pub facts: Facts,
+    /// The tables named. Exact for a read that sqlparser understood; else at least the tables, and maybe
+    /// names that are none (common table expressions, the argument of `EXTRACT(YEAR FROM d)`).
+    pub tables: Vec<TableName>,
+    /// The functions called, in lower case, without the schema of qualified ones.
+    pub functions: Vec<String>,
+    /// The user variables read, in lower case, without `@`.
+    pub variables_read: Vec<String>,
+    /// The user variables written, in lower case, without `@`.
+    pub variables_written: Vec<String>,
+    /// Set for a KILL with a plain number; `None` for KILL USER, KILL QUERY ID and expressions.
+    pub kill: Option<Kill>,
+    /// The tokens alone decided: sqlparser refused the text, it was over the parser's bounds, or its bytes
+    /// were ambiguous. Says nothing about whether the server accepts it.
+    pub unparsed: bool,
+}
+
+impl Statement {
+    /// Whether it is certain that this only reads tables, and that any server with the same data gives the
+    /// same answer (clock and random values aside). With several statements, that each of them does.
+    pub const fn is_certain_read(&self) -> bool {
+        matches!(self.kind, Kind::Read) && !self.facts.intersects(Facts::UNCERTAIN)
+    }
+
+    /// A statement of this kind of which nothing is known yet.
+    pub(super) const fn new(kind: Kind) -> Self {
+        Self {
+            kind,
+            facts: Facts::empty(),
+            tables: Vec::new(),
+            functions: Vec::new(),
+            variables_read: Vec::new(),
+            variables_written: Vec::new(),
+            kill: None,
+            unparsed: false,
+        }
+    }
+
+    /// Takes in what another statement of the same text says.
+    pub(super) fn merge(&mut self, other: Self) {
+        if self.kind != other.kind {
+            self.kind = Kind::Unknown;
+        }
+        self.facts.insert(other.facts);
+        self.tables.extend(other.tables);
+        self.functions.extend(other.functions);
+        self.variables_read.extend(other.variables_read);
+        self.variables_written.extend(other.variables_written);
+        self.unparsed |= other.unparsed;
+    }
+
+    /// Sorts the lists and drops what is named twice.
+    pub(super) fn settle(&mut self) {
+        self.tables.sort_unstable();
+        self.tables.dedup();
+        for names in [&mut self.functions, &mut self.variables_read, &mut self.variables_written] {
+            names.sort_unstable();
+            names.dedup();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashSet;
+
+    #[test]
+    fn labels_are_distinct() {
+        let labels: HashSet<_> = Kind::ALL.iter().map(|kind| kind.label()).collect();
+        assert_eq!(labels.len(), Kind::ALL.len());
+    }
+}
