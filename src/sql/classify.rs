@@ -63,9 +63,7 @@ fn one(view: View<'_>, dialect: Dialect) -> Statement {
 /// A stored program whose body holds statements of its own, or that another statement follows.
 fn has_inner_semicolon(whole: View<'_>, parts: &[View<'_>]) -> bool {
     let inner = whole.tokens.split_last().map_or(&[][..], |(_, inner)| inner);
-    parts.len() == 1
-        && verb::has_body(whole)
-        && inner.iter().any(|token| token.kind == TokenKind::Semicolon)
+    parts.len() == 1 && verb::has_body(whole) && inner.iter().any(|token| token.kind == TokenKind::Semicolon)
 }
 
 /// Nothing is certain about bytes that can be read in two ways.

@@ -1,8 +1,8 @@
 //! What stays of a statement when its literals are gone: a number to find it by, a text to show.
 
-use super::Dialect;
 use super::lexer::{Token, TokenKind};
 use super::normal::normalise;
+use super::{Dialect, Flavor};
 use std::fmt;
 use std::hash::{DefaultHasher, Hasher};
 
@@ -53,37 +53,84 @@ pub fn digest_text(text: &[u8], dialect: Dialect) -> String {
 
 /// Hashes all that classification may look at; answers the hash and whether a classification may be kept
 /// under it. KILL may not, since its number's place in the text matters; nor may ambiguous bytes.
-pub(super) fn key(text: &[u8], dialect: Dialect, mut hasher: impl Hasher) -> (u64, bool) {
+pub(super) fn key(text: &[u8], dialect: Dialect, hasher: impl Hasher) -> (u64, bool) {
+    let mut buffer = Buffer { hasher, bytes: [0; BUFFER], used: 0 };
     let mut kills = false;
-    std::hash::Hash::hash(&dialect, &mut hasher);
     let ambiguous = normalise(text, dialect, |token| {
-        hash(text, token, &mut hasher);
+        buffer.token(text, token);
         kills |= token.kind == TokenKind::Word && token.bytes(text).eq_ignore_ascii_case(b"kill");
     });
-    hasher.write_u8(u8::from(ambiguous));
-    (hasher.finish(), !kills && !ambiguous)
+    let flags = [
+        dialect.flavor == Flavor::MySql,
+        dialect.ansi_quotes,
+        dialect.no_backslash_escapes,
+        dialect.ascii_safe,
+        ambiguous,
+    ];
+    buffer.push(&flags.map(u8::from));
+    buffer.push(&dialect.version.to_le_bytes());
+    (buffer.finish(), !kills && !ambiguous)
 }
 
-fn hash(text: &[u8], token: Token, hasher: &mut impl Hasher) {
-    hasher.write_u8(token.kind as u8);
-    if matches!(
-        token.kind,
-        TokenKind::Word | TokenKind::Quoted | TokenKind::Variable | TokenKind::Hint | TokenKind::Operator
-    ) {
-        let bytes = token.bytes(text);
-        hasher.write_usize(bytes.len());
-        hasher.write(bytes);
+/// Gathers what goes into a hash: a hasher is slow on many small writes.
+struct Buffer<H> {
+    hasher: H,
+    bytes: [u8; BUFFER],
+    used: usize,
+}
+
+impl<H: Hasher> Buffer<H> {
+    /// One byte for the kind; then, where the bytes matter, these and their length.
+    fn token(&mut self, text: &[u8], token: Token) {
+        self.push(&[token.kind as u8]);
+        if matches!(
+            token.kind,
+            TokenKind::Word | TokenKind::Quoted | TokenKind::Variable | TokenKind::Hint | TokenKind::Operator
+        ) {
+            let bytes = token.bytes(text);
+            self.push(bytes);
+            self.push(&bytes.len().to_le_bytes());
+        }
+    }
+
+    fn push(&mut self, bytes: &[u8]) {
+        match self.bytes.get_mut(self.used..self.used + bytes.len()) {
+            Some(place) => {
+                place.copy_from_slice(bytes);
+                self.used += bytes.len();
+            }
+            None => {
+                self.flush();
+                self.hasher.write(bytes);
+            }
+        }
+    }
+
+    fn flush(&mut self) {
+        self.hasher.write(self.bytes.get(..self.used).unwrap_or_default());
+        self.used = 0;
+    }
+
+    fn finish(mut self) -> u64 {
+        self.flush();
+        self.hasher.finish()
     }
 }
 
 /// Whether a blank goes between two tokens of the digest text.
 const fn is_spaced(left: TokenKind, right: TokenKind) -> bool {
-    !matches!(
-        (left, right),
-        (TokenKind::Dot | TokenKind::Open | TokenKind::SpacedOpen | TokenKind::SystemVariable, _)
-            | (_, TokenKind::Dot | TokenKind::Open | TokenKind::Close | TokenKind::Comma | TokenKind::Semicolon)
-    )
+    let joins =
+        matches!(left, TokenKind::Dot | TokenKind::SystemVariable | TokenKind::Open | TokenKind::SpacedOpen);
+    let joined = match right {
+        TokenKind::Open => !matches!(left, TokenKind::Comma | TokenKind::Operator),
+        TokenKind::Dot | TokenKind::Close | TokenKind::Comma | TokenKind::Semicolon => true,
+        _ => false,
+    };
+    !joins && !joined
 }
+
+/// In bytes: most statements fit.
+const BUFFER: usize = 256;
 
 /// In bytes.
 const LONGEST_TEXT: usize = 4096;
@@ -91,7 +138,6 @@ const LONGEST_TEXT: usize = 4096;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sql::Flavor;
 
     const MYSQL: Dialect = Dialect {
         flavor: Flavor::MySql,
@@ -106,13 +152,19 @@ mod tests {
         for (text, expected) in [
             ("SELECT c FROM t WHERE id=12345", "SELECT c FROM t WHERE id = ?"),
             ("select  a.`b`,'x' from a -- c", "select a.`b`, ? from a"),
-            ("SELECT * FROM t WHERE a IN (1, 2,3 ) AND b IN(4)", "SELECT * FROM t WHERE a IN (?, ...) AND b IN(?)"),
+            (
+                "SELECT * FROM t WHERE a IN (1, 2,3 ) AND b IN(4)",
+                "SELECT * FROM t WHERE a IN (?, ...) AND b IN(?)",
+            ),
             ("INSERT INTO t VALUES (1,NULL,'a'),(2,-3,'b'), (4,5,x'00')", "INSERT INTO t VALUES (?, ...)"),
             ("INSERT INTO t VALUES (1),(now()),(2),(3)", "INSERT INTO t VALUES (?), (now()), (?)"),
             ("SELECT f(1), (1 + 2), (3), (4)", "SELECT f(?), (? + ?), (?)"),
-            ("SELECT a - 1, -1, b = -1, - -1, -a", "SELECT a - ?, ?, b = ?, - ?, - a"),
+            ("SELECT a - 1, -1, b = -1, - -1, -a", "SELECT a - ?, ..., b = ?, - ?, - a"),
             ("SELECT @@global.x, @a, (NULL), a IS NULL", "SELECT @@global.x, @a, (?), a IS NULL"),
-            ("SELECT /*!50000 SQL_NO_CACHE */ /*+ NO_ICP(t) */ ?, ?", "SELECT SQL_NO_CACHE /*+ NO_ICP(t) */ ?, ..."),
+            (
+                "SELECT /*!50000 SQL_NO_CACHE */ /*+ NO_ICP(t) */ ?, ?",
+                "SELECT SQL_NO_CACHE /*+ NO_ICP(t) */ ?, ...",
+            ),
             ("", ""),
         ] {
             assert_eq!(digest_text(text.as_bytes(), MYSQL), expected, "{text}");

@@ -55,7 +55,8 @@ static SYNTAX: LazyLock<HashMap<&'static str, ()>> =
     LazyLock::new(|| SYNTAX_WORDS.split_whitespace().map(|word| (word, ())).collect());
 
 static NATIVE: LazyLock<HashMap<&'static str, Native>> = LazyLock::new(|| {
-    let everywhere = Native { mysql: Some((0, u32::MAX)), maria: Some(0), touching: false, effect: Facts::empty() };
+    let everywhere =
+        Native { mysql: Some((0, u32::MAX)), maria: Some(0), touching: false, effect: Facts::empty() };
     let mut table = HashMap::new();
     let mut add = |names: &'static str, native: Native| {
         for name in names.split_whitespace() {
@@ -118,12 +119,15 @@ const TOUCHING: &str = "adddate bit_and bit_or bit_xor cast count cume_dist curd
 
 /// In MySQL since a version.
 const MYSQL: [(u32, &str); 10] = [
-    (80_000, "any_value bin_to_uuid geomcollection grouping icu_version is_uuid json_pretty json_storage_free \
+    (
+        80_000,
+        "any_value bin_to_uuid geomcollection grouping icu_version is_uuid json_pretty json_storage_free \
     json_storage_size json_table mbrcoveredby mbrcovers point random_bytes st_geohash st_isvalid \
     st_latfromgeohash st_longfromgeohash st_makeenvelope st_mlinefromtext st_mlinefromwkb st_mpointfromtext \
     st_mpointfromwkb st_mpolyfromtext st_mpolyfromwkb st_multilinestringfromtext st_multilinestringfromwkb \
     st_multipointfromtext st_multipointfromwkb st_multipolygonfromtext st_multipolygonfromwkb \
-    st_numinteriorring st_pointfromgeohash st_simplify st_swapxy st_validate uuid_to_bin"),
+    st_numinteriorring st_pointfromgeohash st_simplify st_swapxy st_validate uuid_to_bin",
+    ),
     (80_004, "regexp_like"),
     (80_012, "st_latitude st_longitude"),
     (80_013, "st_transform"),
@@ -137,9 +141,12 @@ const MYSQL: [(u32, &str); 10] = [
 
 /// In MariaDB since a version.
 const MARIADB: [(u32, &str); 10] = [
-    (100_600, "chr column_add column_check column_create column_delete column_exists column_get column_json column_list \
+    (
+        100_600,
+        "chr column_add column_check column_create column_delete column_exists column_get column_json column_list \
     decode_histogram json_compact json_detailed json_exists json_loose json_query json_value lengthb md5 nvl nvl2 sha \
-    sha1 st_boundary st_isring st_pointonsurface st_relate"),
+    sha1 st_boundary st_isring st_pointonsurface st_relate",
+    ),
     (100_601, "add_months rownum sys_guid to_char"),
     (100_700, "json_equals json_normalize natural_sort_key sformat"),
     (100_800, "crc32c"),
@@ -225,7 +232,10 @@ mod tests {
             let own = list.iter().map(|(_, names)| *names);
             let mut seen = std::collections::HashSet::new();
             for name in lists.into_iter().chain(own).flat_map(str::split_whitespace) {
-                assert!(seen.insert(name) || matches!(name, "char" | "float" | "double" | "mod" | "value"), "{name}");
+                assert!(
+                    seen.insert(name) || matches!(name, "char" | "float" | "double" | "mod" | "value"),
+                    "{name}"
+                );
             }
         }
     }

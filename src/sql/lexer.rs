@@ -97,7 +97,7 @@ impl<'a> Lexer<'a> {
                 (b' ' | b'\t' | b'\n' | 0x0B | 0x0C | b'\r', _) => self.pos += 1,
                 (b'#', _) => self.skip_line(),
                 (b'-', Some(b'-')) if self.opens_dash_comment() => self.skip_line(),
-                (b'/', Some(b'*')) if self.at(2) != Some(b'+') => self.skip_comment(),
+                (b'/', Some(b'*')) if !self.opens_hint() => self.skip_comment(),
                 (b'*', Some(b'/')) if self.in_executable => {
                     self.in_executable = false;
                     self.pos += 2;
@@ -114,6 +114,14 @@ impl<'a> Lexer<'a> {
         // A byte above 0x7F may be a blank in the client's character set.
         self.ambiguous |= !next.is_ascii();
         next == b' ' || next.is_ascii_control()
+    }
+
+    /// `/*+` is a hint right after the verb of a statement; anywhere else it is a comment.
+    fn opens_hint(&self) -> bool {
+        let after = self.previous.filter(|token| token.kind == TokenKind::Word);
+        let verb = after.map_or(&[][..], |token| token.bytes(self.text));
+        let verbs: [&[u8]; 5] = [b"select", b"insert", b"update", b"delete", b"replace"];
+        self.at(2) == Some(b'+') && verbs.iter().any(|known| verb.eq_ignore_ascii_case(known))
     }
 
     fn skip_line(&mut self) {
@@ -432,7 +440,10 @@ mod tests {
             ("t.1a t.1e5 t.5", "t|.|1a|t|.|1e5|t|.|5"),
             ("t .5", "t|.5"),
             ("@a.b @`x y` @'q' @@global.x @", "@a.b|@`x y`|@'q'|@@|global|.|x|@"),
-            ("a:=b<=>c->>d->e<=f>=g<>h!=i||j&&k<<l>>m", "a|:=|b|<=>|c|->>|d|->|e|<=|f|>=|g|<>|h|!=|i|||j|&&|k|<<|l|>>|m"),
+            (
+                "a:=b<=>c->>d->e<=f>=g<>h!=i||j&&k<<l>>m",
+                "a|:=|b|<=>|c|->>|d|->|e|<=|f|>=|g|<>|h|!=|i||||j|&&|k|<<|l|>>|m",
+            ),
             ("größe.名前", "größe|.|名前"),
             ("SELECT/*+ MAX_EXECUTION_TIME(1) */1", "SELECT|/*+ MAX_EXECUTION_TIME(1) */|1"),
         ] {

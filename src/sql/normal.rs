@@ -55,7 +55,8 @@ impl Literals {
         }
         match (self.literal, token.kind) {
             (Some(literal), kind) if is_literal(kind) && self.comma.take().is_some() => {
-                self.literal = Some(Token { kind: TokenKind::Literals, start: literal.start, end: token.end });
+                self.literal =
+                    Some(Token { kind: TokenKind::Literals, start: literal.start, end: token.end });
             }
             (Some(_), TokenKind::Comma) if self.comma.is_none() => self.comma = Some(token),
             (_, kind) => {

@@ -179,14 +179,13 @@ impl Scan<'_, '_> {
 
     fn variable(&mut self, at: usize) {
         let view = self.view;
-        let (Some(token), before) = (view.token(at), view.before(at)) else { return };
-        let is_read = self.statement.kind == Kind::Read;
+        let Some(token) = view.token(at) else { return };
         // `'user'@'host'`: an account.
-        if !is_read
-            && before.is_some_and(|before| {
-                before.end == token.start
-                    && matches!(before.kind, TokenKind::Word | TokenKind::Quoted | TokenKind::Text)
-            })
+        if matches!(self.statement.kind, Kind::Ddl | Kind::Admin | Kind::Show | Kind::Kill)
+            && matches!(
+                view.kind_before(at),
+                Some(TokenKind::Word | TokenKind::Quoted | TokenKind::Text | TokenKind::TrackText)
+            )
         {
             return;
         }
@@ -198,8 +197,8 @@ impl Scan<'_, '_> {
         let is_target = self.is_set() && self.depth == 0 && set::is_target(view, at);
         let assigned = is_target || self.into || view.is_operator(at + 1, b":=");
         // An argument of CALL may be read, written or both; so may what LOAD DATA and GET DIAGNOSTICS name.
-        let either = matches!(self.statement.kind, Kind::Call | Kind::Unknown)
-            || view.word(0).as_str() == "load";
+        let either =
+            matches!(self.statement.kind, Kind::Call | Kind::Unknown) || view.word(0).as_str() == "load";
         if assigned || either {
             self.insert(Facts::ASSIGNS_VARIABLE);
             self.statement.variables_written.push(name.clone());

@@ -10,7 +10,7 @@ pub(super) fn tables(view: View<'_>) -> Vec<TableName> {
     let mut tables = Vec::new();
     // For each open parenthesis and the outside: whether a comma leads to another table.
     let mut lists = vec![false];
-    let mut expected = view.word(0).as_str() == "truncate";
+    let mut expected = false;
     let mut at = 0;
     while let Some(kind) = view.kind(at) {
         let mut next = at + 1;
@@ -58,13 +58,13 @@ enum Role {
 fn role(view: View<'_>, at: usize) -> Role {
     let before = view.word_before(at);
     match view.word(at).as_str() {
-        // ON DUPLICATE KEY UPDATE, FOR UPDATE; INSERT( and REPLACE( the functions; USING (columns).
+        // ON DUPLICATE KEY UPDATE, FOR UPDATE; INSERT(, REPLACE( and TRUNCATE( the functions; USING (columns).
         "update" if matches!(before.as_str(), "key" | "for") => Role::Ends,
-        "insert" | "replace" | "using" if view.opens(at + 1) => Role::Ends,
-        "from" | "join" | "straight_join" | "into" | "update" | "insert" | "replace" | "using" | "table"
-        | "tables" | "references" | "view" | "to" | "like" => Role::Opens,
-        "low_priority" | "high_priority" | "delayed" | "ignore" | "quick" | "only" | "if" | "not" | "exists"
-        | "lateral" => Role::Filler,
+        "insert" | "replace" | "truncate" | "using" if view.opens(at + 1) => Role::Ends,
+        "from" | "join" | "straight_join" | "into" | "update" | "insert" | "replace" | "truncate"
+        | "using" | "table" | "tables" | "references" | "view" | "to" | "like" => Role::Opens,
+        "low_priority" | "high_priority" | "delayed" | "ignore" | "quick" | "only" | "if" | "not"
+        | "exists" | "lateral" => Role::Filler,
         "select" | "where" | "set" | "on" | "group" | "order" | "having" | "limit" | "values" | "value"
         | "union" | "except" | "intersect" | "window" | "for" | "outfile" | "dumpfile" | "with" | "dual" => {
             Role::Ends

@@ -47,11 +47,9 @@ fn token(view: View<'_>, at: usize) -> Option<Token> {
     Some(match view.kind(at)? {
         TokenKind::Word => Token::make_word(&String::from_utf8_lossy(bytes), None),
         TokenKind::Variable => Token::make_word("@v", None),
-        TokenKind::Quoted => Token::Word(Word {
-            value: unquote(bytes),
-            quote_style: Some('`'),
-            keyword: Keyword::NoKeyword,
-        }),
+        TokenKind::Quoted => {
+            Token::Word(Word { value: unquote(bytes), quote_style: Some('`'), keyword: Keyword::NoKeyword })
+        }
         TokenKind::Number | TokenKind::Literals => Token::Number("0".to_owned(), false),
         TokenKind::Text | TokenKind::TrackText => Token::SingleQuotedString(String::new()),
         TokenKind::Placeholder => Token::Placeholder("?".to_owned()),

@@ -35,7 +35,9 @@ pub(super) fn kind(view: View<'_>) -> (Kind, Facts) {
         "deallocate" => Kind::Deallocate,
         "kill" => Kind::Kill,
         "explain" | "describe" | "desc" => Kind::Explain,
-        "analyze" if !matches!(view.word(1).as_str(), "table" | "tables" | "local" | "no_write_to_binlog") => {
+        "analyze"
+            if !matches!(view.word(1).as_str(), "table" | "tables" | "local" | "no_write_to_binlog") =>
+        {
             Kind::Explain
         }
         "get" => return (Kind::Unknown, Facts::LAST_RESULT),

@@ -17,11 +17,6 @@ impl<'a> View<'a> {
         self.tokens.get(at).copied()
     }
 
-    /// The token before `at`.
-    pub(super) fn before(self, at: usize) -> Option<Token> {
-        self.token(at.checked_sub(1)?)
-    }
-
     /// The kind of the token at `at`.
     pub(super) fn kind(self, at: usize) -> Option<TokenKind> {
         Some(self.token(at)?.kind)
@@ -29,7 +24,7 @@ impl<'a> View<'a> {
 
     /// The kind of the token before `at`.
     pub(super) fn kind_before(self, at: usize) -> Option<TokenKind> {
-        Some(self.before(at)?.kind)
+        self.kind(at.checked_sub(1)?)
     }
 
     /// The bytes of the token at `at`.
