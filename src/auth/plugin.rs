@@ -47,9 +47,7 @@ impl Plugin {
     pub fn proof(self, password: &Secret, nonce: &Nonce) -> Vec<u8> {
         let password = password.expose();
         match self {
-            Self::Native => {
-                scramble_native(nonce, password).map_or_else(Vec::new, |proof| proof.to_vec())
-            }
+            Self::Native => scramble_native(nonce, password).map_or_else(Vec::new, |proof| proof.to_vec()),
             Self::CachingSha2 => {
                 scramble_sha256(nonce, password).map_or_else(Vec::new, |proof| proof.to_vec())
             }

@@ -28,7 +28,8 @@ impl RsaKey {
     /// # Errors
     /// When the library fails.
     pub fn generate() -> Result<Self, Error> {
-        let key = PrivateDecryptingKey::generate(KeySize::Rsa2048).map_err(|_| Error("no key could be made"))?;
+        let key =
+            PrivateDecryptingKey::generate(KeySize::Rsa2048).map_err(|_| Error("no key could be made"))?;
         let public = key.public_key();
         let der: PublicKeyX509Der<'_> = public.as_der().map_err(|_| Error("no public key"))?;
         let public_pem = to_pem(der.as_ref());
@@ -75,8 +76,11 @@ fn mask(text: &mut [u8], nonce: &Nonce) {
 }
 
 fn to_pem(der: &[u8]) -> Vec<u8> {
-    pem::encode_config(&pem::Pem::new("PUBLIC KEY", der), pem::EncodeConfig::new().set_line_ending(pem::LineEnding::LF))
-        .into_bytes()
+    pem::encode_config(
+        &pem::Pem::new("PUBLIC KEY", der),
+        pem::EncodeConfig::new().set_line_ending(pem::LineEnding::LF),
+    )
+    .into_bytes()
 }
 
 #[cfg(test)]

@@ -48,8 +48,7 @@ pub enum Error {
 /// When it cannot be read, or with every fault in it.
 pub fn load(path: &Path) -> Result<Config, Error> {
     let name = path.display().to_string();
-    let text =
-        std::fs::read_to_string(path).map_err(|error| Error::Read { path: name.clone(), error })?;
+    let text = std::fs::read_to_string(path).map_err(|error| Error::Read { path: name.clone(), error })?;
     parse(&text, &name)
 }
 
@@ -253,7 +252,8 @@ fn socket(faults: &mut Faults, key: &str, text: &str) -> Option<SocketAddr> {
 
 fn server(faults: &mut Faults, key: &str, name: &str, raw: &RawServer) -> Option<Backend> {
     let backend = Backend { name: name.to_owned(), address: raw.address.clone() };
-    let named = raw.address.rsplit_once(':').filter(|(host, port)| !host.is_empty() && port.parse::<u16>().is_ok());
+    let named =
+        raw.address.rsplit_once(':').filter(|(host, port)| !host.is_empty() && port.parse::<u16>().is_ok());
     if named.is_none() {
         faults.add(&format!("{key}.address"), format_args!("'{}' is not host:port", raw.address));
         return None;
@@ -312,7 +312,8 @@ impl RawAccount {
                 faults.take(&format!("{key}.password_env"), value)
             }
             (_, _, Some(file)) => {
-                let text = std::fs::read_to_string(&file).map_err(|error| format!("{}: {error}", file.display()));
+                let text =
+                    std::fs::read_to_string(&file).map_err(|error| format!("{}: {error}", file.display()));
                 let text = faults.take(&format!("{key}.password_file"), text);
                 text.map(|text| text.trim_end_matches(['\r', '\n']).to_owned())
             }
@@ -360,9 +361,15 @@ mod tests {
         let text = "listen = 'nowhere'\nlogin_timeout_ms = 0\n[primary]\naddress = 'x'\n[replica]\naddress = 'y'\n\
                     [tls]\ncertificate = 'c'\n[backend]\ntls = 'verify'\n[[account]]\nuser = 'u'\n";
         let Err(Error::Faults { faults, .. }) = parse(text, "x") else { panic!("no faults") };
-        for key in
-            ["listen:", "primary.address:", "replica.address:", "monitor:", "tls:", "backend.authorities:", "account[0]:"]
-        {
+        for key in [
+            "listen:",
+            "primary.address:",
+            "replica.address:",
+            "monitor:",
+            "tls:",
+            "backend.authorities:",
+            "account[0]:",
+        ] {
             assert!(faults.iter().any(|fault| fault.starts_with(key)), "{key} is not in {faults:?}");
         }
     }

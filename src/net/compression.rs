@@ -152,7 +152,8 @@ mod tests {
     #[test]
     fn frames_are_opened_again_whatever_they_hold() {
         for len in [0, 1, 49, 50, 51, 65_536, MAX_PAYLOAD] {
-            for payload in [vec![b'x'; len], (0..len).map(|n| (n * 31 + n / 251).to_le_bytes()[0]).collect()] {
+            for payload in [vec![b'x'; len], (0..len).map(|n| (n * 31 + n / 251).to_le_bytes()[0]).collect()]
+            {
                 let mut writer = Compression::default();
                 writer.put_frame(&payload).unwrap();
                 assert!(read_back(&writer.out).unwrap() == payload, "{len} bytes");
@@ -162,7 +163,8 @@ mod tests {
 
     #[test]
     fn frames_are_numbered_over_both_directions() {
-        let mut server = Compression { frames: BytesMut::from(&b"\x01\0\0\x04\0\0\0x"[..]), ..Compression::default() };
+        let mut server =
+            Compression { frames: BytesMut::from(&b"\x01\0\0\x04\0\0\0x"[..]), ..Compression::default() };
         assert!(server.open_frame().unwrap());
         server.put_frame(b"y").unwrap();
         assert_eq!(&server.out[..], b"\x01\0\0\x05\0\0\0y");

@@ -18,8 +18,10 @@ use tokio_rustls::TlsStream;
 use super::compression::Compression;
 
 /// A connection finds out within about two minutes that its peer is gone without a word.
-const KEEPALIVE: TcpKeepalive =
-    TcpKeepalive::new().with_time(Duration::from_secs(60)).with_interval(Duration::from_secs(15)).with_retries(4);
+const KEEPALIVE: TcpKeepalive = TcpKeepalive::new()
+    .with_time(Duration::from_secs(60))
+    .with_interval(Duration::from_secs(15))
+    .with_retries(4);
 
 /// A connection, with what was agreed to happen to its bytes.
 #[derive(Debug)]

@@ -81,8 +81,7 @@ fn read_key(path: &Path) -> Result<PrivateKeyDer<'static>, Error> {
 /// # Errors
 /// When the file of certificate authorities cannot be used.
 pub fn connector(settings: &BackendTls) -> Result<Option<TlsConnector>, Error> {
-    let builder =
-        ClientConfig::builder_with_provider(provider()).with_safe_default_protocol_versions()?;
+    let builder = ClientConfig::builder_with_provider(provider()).with_safe_default_protocol_versions()?;
     let config = match settings {
         BackendTls::Off => return Ok(None),
         BackendTls::AsClient | BackendTls::Required => builder

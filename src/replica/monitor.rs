@@ -85,7 +85,8 @@ impl Monitor {
     /// What replicas call this primary: its server uuid on MySQL, its server id on MariaDB.
     async fn identify(&self, connection: &mut Option<Conn>) -> mysql_async::Result<String> {
         let connection = open(connection, &self.primary, &self.account).await?;
-        let column = if is_mariadb(connection).await? { "@@global.server_id" } else { "@@global.server_uuid" };
+        let column =
+            if is_mariadb(connection).await? { "@@global.server_id" } else { "@@global.server_uuid" };
         let identity: Option<Value> = connection.query_first(format!("SELECT {column}")).await?;
         Ok(identity.as_ref().map(text).unwrap_or_default())
     }

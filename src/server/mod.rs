@@ -145,17 +145,16 @@ async fn bind(address: SocketAddr) -> Result<TcpListener, Error> {
 
 fn context(config: Config, rsa: RsaKey) -> Result<Context, Error> {
     let connector = tls::connector(&config.backend_tls)?;
-    let dialer = |server: &Backend| Dialer {
+    let dialer = |server: &Backend, timeout: Duration| Dialer {
         address: server.address.clone(),
         tls: config.backend_tls.clone(),
         connector: connector.clone(),
-        timeout: config.connect_timeout,
+        timeout,
     };
-    let replica = config
-        .replicas
-        .first()
-        .filter(|_| config.route == RouteMode::Auto)
-        .map(|server| (Arc::new(Replica::new(server.name.clone())), dialer(server)));
+    let replica =
+        config.replicas.first().filter(|_| config.route == RouteMode::Auto).map(|server| {
+            (Arc::new(Replica::new(server.name.clone())), dialer(server, config.probe_timeout))
+        });
     Ok(Context {
         metrics: Arc::new(Metrics::new()),
         statements: Cache::new(STATEMENT_CACHE),
@@ -163,7 +162,7 @@ fn context(config: Config, rsa: RsaKey) -> Result<Context, Error> {
         rsa,
         tls: tls::acceptor(&config.client_tls)?,
         primary: ArcSwapOption::empty(),
-        primary_dialer: dialer(&config.primary),
+        primary_dialer: dialer(&config.primary, config.connect_timeout),
         replica,
         registry: crate::session::Registry::default(),
         next_id: AtomicU32::new(1),

@@ -90,7 +90,7 @@ async fn admit_asking(
     login: &Login,
 ) -> Result<Admitted, Refused> {
     let encrypt = client.stream().is_encrypted();
-    let mut prover = ClientProver::new(client, seq, &context.rsa, context.write_limit());
+    let mut prover = ClientProver::new(client, seq, context);
     let opened = context.primary_dialer.open_asking(login.clone(), &mut prover, encrypt).await;
     let learned = prover.into_learned();
     let opened = opened.map_err(|error| refused(error, learned.seq))?;

@@ -67,7 +67,11 @@ pub(super) async fn welcome(context: &Context, socket: TcpStream, id: u32) -> Re
     };
     let capabilities = login.capabilities.intersection(greeting.capabilities);
     if !capabilities.has(CapabilityFlags::CLIENT_PLUGIN_AUTH | CapabilityFlags::CLIENT_SECURE_CONNECTION) {
-        let error = SqlError::new(1251, "08004", "Client does not support authentication protocol requested by server; consider upgrading MySQL client");
+        let error = SqlError::new(
+            1251,
+            "08004",
+            "Client does not support authentication protocol requested by server; consider upgrading MySQL client",
+        );
         return Err(refuse(client, seq, context, &error).await);
     }
     login.capabilities = capabilities;

@@ -11,14 +11,7 @@ use crate::{
     backend,
     route::{Reason, Route, Target},
     sql::Statement,
-    wire::{
-        command::Answer,
-        err::SqlError,
-        framed::Head,
-        header::Header,
-        query,
-        reader::Reader,
-    },
+    wire::{command::Answer, err::SqlError, framed::Head, header::Header, query, reader::Reader},
 };
 
 /// ER_NO_SUCH_THREAD.
@@ -82,7 +75,11 @@ impl Session {
     }
 
     /// The verdict of the primary: nothing, or an ERR packet's payload for the client.
-    async fn kill_on_primary(&mut self, victim: &Handle, query_only: bool) -> Result<Result<(), Vec<u8>>, Error> {
+    async fn kill_on_primary(
+        &mut self,
+        victim: &Handle,
+        query_only: bool,
+    ) -> Result<Result<(), Vec<u8>>, Error> {
         let Some(thread) = victim.thread(Target::Primary) else { return Ok(Err(no_such_thread())) };
         let statement = kill_statement(thread, query_only);
         match self.primary.ask(&statement, self.context.config.connect_timeout).await {
@@ -98,7 +95,8 @@ impl Session {
         if !self.replica.is_open() {
             let _ = self.prepare_replica().await?;
         }
-        let (Some(thread), Some(replica)) = (victim.thread(Target::Replica), self.replica.connection()) else {
+        let (Some(thread), Some(replica)) = (victim.thread(Target::Replica), self.replica.connection())
+        else {
             return Ok(Err(no_such_thread()));
         };
         match replica.ask(&kill_statement(thread, true), self.context.config.connect_timeout).await {

@@ -21,8 +21,8 @@ use tokio::{net::TcpStream, time::Instant};
 use tokio_util::sync::CancellationToken;
 
 pub use context::Context;
-pub use registry::Registry;
 use registry::Handle;
+pub use registry::Registry;
 use relay::{Listener, Relay};
 use replica_link::ReplicaLink;
 use state::State;
@@ -108,8 +108,9 @@ pub async fn serve(
     shutdown: CancellationToken,
 ) -> Result<(), Error> {
     let login = handshake::welcome(&context, socket, id);
-    let welcomed =
-        tokio::time::timeout(context.config.login_timeout, login).await.map_err(|_| Error::LoginTimeout)??;
+    let welcomed = tokio::time::timeout(context.config.login_timeout, login)
+        .await
+        .map_err(|_| Error::LoginTimeout)??;
     let mut session = Session::begin(context, welcomed, id).await?;
     let result = session.run(&shutdown).await;
     session.end().await;
@@ -190,18 +191,19 @@ impl Session {
             client: &mut self.client,
             server: &mut self.primary,
             write_limit: self.context.config.write_timeout,
+            sent: false,
         };
         let result = match relay.send(head).await {
             Ok(()) => relay.answer(shape, &mut listener).await,
             Err(error) => Err(relay.hear_out(error, shape, &mut listener).await),
         };
-        let prepared = listener.prepared;
+        let (prepared, sent) = (listener.prepared, relay.sent);
         self.end_statement(Target::Primary);
         self.state.position.settle(self.state.in_transaction());
         match result {
             Ok(_) => Ok(prepared),
             Err(relay::Error::Client(error)) => Err(Error::Client(error)),
-            Err(relay::Error::Server { error, sent }) => Err(self.primary_failed(error, sent).await),
+            Err(relay::Error::Server(error)) => Err(self.primary_failed(error, sent).await),
         }
     }
 

@@ -1,12 +1,10 @@
 //! A client proves its account to the primary through the proxy, which learns the password on the way.
 
-use std::time::Duration;
-
+use super::context::Context;
 use crate::{
     auth::{
         Credential, Plugin, Secret,
         plugin::{self, NativeHash},
-        rsa::RsaKey,
     },
     backend::{
         Error, Prover,
@@ -26,10 +24,8 @@ pub(super) struct ClientProver<'a> {
     pub client: &'a mut Framed<Stream>,
     /// The sequence number of the next packet to it.
     pub seq: u8,
-    /// The key under which it sends its password when nothing else hides it.
-    pub rsa: &'a RsaKey,
-    /// For each packet to it.
-    pub write_limit: Duration,
+    /// What all sessions share: the key under which it sends its password when nothing else hides it, times.
+    context: &'a Context,
     proof: Option<Proof>,
     password: Option<Secret>,
 }
@@ -43,8 +39,8 @@ pub(super) struct Proof {
 
 impl<'a> ClientProver<'a> {
     /// Takes a client that waits for the packet numbered `seq`.
-    pub(super) const fn new(client: &'a mut Framed<Stream>, seq: u8, rsa: &'a RsaKey, write_limit: Duration) -> Self {
-        Self { client, seq, rsa, write_limit, proof: None, password: None }
+    pub(super) const fn new(client: &'a mut Framed<Stream>, seq: u8, context: &'a Context) -> Self {
+        Self { client, seq, context, proof: None, password: None }
     }
 
     /// What the exchange taught: the sequence number to go on with, the password if it was seen, and the
@@ -56,7 +52,7 @@ impl<'a> ClientProver<'a> {
 
     async fn exchange(&mut self, payload: &[u8]) -> Result<Vec<u8>, Error> {
         self.client.put(self.seq, payload);
-        let flushed = self.client.flush(self.write_limit).await;
+        let flushed = self.client.flush(self.context.write_limit()).await;
         flushed.map_err(|error| Error::Client(framed::Error::Io(error)))?;
         let packet = self.client.read_packet(AUTH_PACKET_LIMIT).await.map_err(Error::Client)?;
         self.seq = packet.next_seq;
@@ -71,11 +67,11 @@ impl<'a> ClientProver<'a> {
             return Ok(Secret::new(answer.get(..end).unwrap_or_default()));
         }
         let encrypted = if answer == REQUEST_PUBLIC_KEY {
-            self.exchange(&more_data(self.rsa.public_pem())).await?
+            self.exchange(&more_data(self.context.rsa.public_pem())).await?
         } else {
             answer
         };
-        Ok(self.rsa.decrypt(&encrypted, nonce)?)
+        Ok(self.context.rsa.decrypt(&encrypted, nonce)?)
     }
 }
 
@@ -103,6 +99,9 @@ impl Prover for ClientProver<'_> {
     /// The primary knew the proof. The proxy does not, and needs the password for the replica: the client is
     /// asked for it as by a server whose cache is cold, which clients must expect at any time.
     async fn accepted(&mut self) -> Result<(), Error> {
+        if self.context.replica.is_none() {
+            return Ok(());
+        }
         let Some(proof) = self.proof.take() else { return Ok(()) };
         let password = self.ask_for_password(&proof.nonce).await?;
         if proof.plugin.verify(&proof.bytes, &password, &proof.nonce) {

@@ -2,10 +2,10 @@
 
 use std::{ops::ControlFlow, sync::Arc};
 
-use tokio::time::Instant;
+use tokio::time::{Instant, Interval};
 
 use super::{
-    Error, Session,
+    Context, Error, Session,
     relay::{self, Listener, Outcome, Relay},
     replica_link::Unusable,
 };
@@ -13,8 +13,25 @@ use crate::{
     replica::State as ReplicaState,
     route::{self, Reason, Route, Target, decide},
     sql::{self, Facts, Kind, Statement},
-    wire::{Command, command::Answer, framed::Head, header::Header, query, reader::Reader},
+    wire::{
+        Command,
+        command::Answer,
+        framed::{self, Head},
+        header::Header,
+        query,
+        reader::Reader,
+    },
 };
+
+/// Waits until the monitor finds the replica down. A server that hangs, rather than hangs up, is noticed so.
+async fn down(context: &Context, pulse: &mut Interval) {
+    loop {
+        pulse.tick().await;
+        if context.replica.as_ref().is_none_or(|(replica, _)| replica.state() == ReplicaState::Down) {
+            return;
+        }
+    }
+}
 
 /// A replica's error that is the answer all the same: the statement was killed, or ran too long.
 const FINAL_ERRORS: [u16; 4] = [
@@ -131,12 +148,15 @@ impl Session {
                 Err(unusable) => return Ok(ControlFlow::Continue(unusable.reason())),
             }
         };
-        let Some(server) = self.replica.connection().filter(|_| ready) else {
+        let Some((server, pulse)) = self.replica.connection_and_pulse().filter(|_| ready) else {
             return Ok(ControlFlow::Continue(route.reason));
         };
-        self.handle.set_running(Some(Target::Replica));
-        let mut relay =
-            Relay { client: &mut self.client, server, write_limit: self.context.config.write_timeout };
+        let mut relay = Relay {
+            client: &mut self.client,
+            server,
+            write_limit: self.context.config.write_timeout,
+            sent: false,
+        };
         let mut listener = Listener {
             state: None,
             statement: None,
@@ -144,22 +164,27 @@ impl Session {
             hold_errors: true,
             prepared: None,
         };
+        self.handle.set_running(Some(Target::Replica));
         let work = async {
             relay.send_copy(head).await?;
             relay.answer(Answer::Results, &mut listener).await
         };
         let result = tokio::select! {
+            biased;
             result = work => result,
+            () = down(&self.context, pulse) => Err(relay::Error::Server(framed::Error::Io(std::io::ErrorKind::TimedOut.into()))),
             () = self.handle.killed.cancelled() => return Err(Error::Killed),
         };
+        let sent = relay.sent;
         self.handle.set_running(None);
-        self.after_replica(head, result).await
+        self.after_replica(head, result, sent).await
     }
 
     async fn after_replica(
         &mut self,
         head: Head,
         result: Result<Outcome, relay::Error>,
+        sent: bool,
     ) -> Result<ControlFlow<(), Reason>, Error> {
         let retry = Ok(ControlFlow::Continue(Reason::RetryAfterReplicaError));
         match result {
@@ -175,7 +200,7 @@ impl Session {
             }
             Ok(Outcome::Rejected(_)) => retry,
             Err(relay::Error::Client(error)) => Err(Error::Client(error)),
-            Err(relay::Error::Server { error, sent }) => {
+            Err(relay::Error::Server(error)) => {
                 tracing::info!(%error, sent, "a read broke off on the replica");
                 self.handle.set_thread(Target::Replica, 0);
                 self.replica.fail();
@@ -255,7 +280,10 @@ impl Session {
         const CURSOR_TYPES: u8 = 0b0111;
         let received = self.client.received();
         received.get(Header::LEN) == Some(&(Command::COM_STMT_EXECUTE as u8))
-            && received.get(Header::LEN + 5).filter(|_| head.len > Header::LEN + 5).is_some_and(|flags| flags & CURSOR_TYPES != 0)
+            && received
+                .get(Header::LEN + 5)
+                .filter(|_| head.len > Header::LEN + 5)
+                .is_some_and(|flags| flags & CURSOR_TYPES != 0)
     }
 
     fn statement_id(&self, head: Head) -> Option<u32> {

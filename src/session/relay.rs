@@ -29,15 +29,9 @@ pub(super) enum Error {
     /// The client failed.
     #[error("client: {0}")]
     Client(#[source] framed::Error),
-    /// The server failed. `sent`: part of its answer is with the client already.
-    #[error("server: {error}")]
-    Server {
-        /// What happened.
-        #[source]
-        error: framed::Error,
-        /// Whether the client has part of the answer.
-        sent: bool,
-    },
+    /// The server failed.
+    #[error("server: {0}")]
+    Server(#[source] framed::Error),
 }
 
 /// How an answer ended.
@@ -85,6 +79,8 @@ pub(super) struct Relay<'a> {
     pub server: &'a mut Connection,
     /// For each piece of an answer.
     pub write_limit: Duration,
+    /// Part of the answer is with the client already, or may be: nobody else can give it any more.
+    pub sent: bool,
 }
 
 impl Relay<'_> {
@@ -129,21 +125,24 @@ impl Relay<'_> {
     }
 
     async fn flush_server(&mut self) -> Result<(), Error> {
-        self.server.framed.flush(self.write_limit).await.map_err(|error| server_io(error, false))
+        self.server.framed.flush(self.write_limit).await.map_err(server_io)
     }
 
     /// Forwards the answer to the command that was sent.
     ///
     /// # Errors
     /// When either side fails.
-    pub(super) async fn answer(&mut self, answer: Answer, listener: &mut Listener<'_>) -> Result<Outcome, Error> {
+    pub(super) async fn answer(
+        &mut self,
+        answer: Answer,
+        listener: &mut Listener<'_>,
+    ) -> Result<Outcome, Error> {
         let mut scanner = Scanner::new(self.server.capabilities, answer);
-        let mut sent = false;
         while !scanner.is_done() {
             let event = scanner.next(self.server.framed.received());
-            match event.map_err(|malformed| server_malformed(malformed, sent))? {
+            match event.map_err(server_malformed)? {
                 Event::Pass(len) => self.server.framed.forward(len, self.client),
-                Event::Packet { kind: Kind::Err, len } if listener.hold_errors && !sent => {
+                Event::Packet { kind: Kind::Err, len } if listener.hold_errors && !self.sent => {
                     let packet = self.server.framed.received().get(..len).unwrap_or_default().to_vec();
                     self.server.framed.consume(len);
                     self.client.tx.clear();
@@ -152,28 +151,25 @@ impl Relay<'_> {
                 Event::Packet { kind: Kind::LocalInfile, len } => {
                     self.server.framed.forward(len, self.client);
                     self.flush_client().await?;
-                    sent = true;
                     self.send_file().await?;
                 }
                 Event::Packet { kind, len } => {
-                    self.deliver(kind, len, listener).map_err(|malformed| server_malformed(malformed, sent))?;
+                    self.deliver(kind, len, listener).map_err(server_malformed)?;
                     self.server.framed.consume(len);
                 }
                 Event::NeedMore => {
                     if !self.client.tx.is_empty() && !listener.hold_errors {
                         self.flush_client().await?;
-                        sent = true;
                     }
-                    let more = self.server.framed.fill().await.map_err(|error| server_io(error, sent))?;
+                    let more = self.server.framed.fill().await.map_err(server_io)?;
                     if !more {
-                        return Err(Error::Server { error: framed::Error::Cut, sent });
+                        return Err(Error::Server(framed::Error::Cut));
                     }
                     continue;
                 }
             }
             if self.client.tx.len() >= FLUSH_SIZE {
                 self.flush_client().await?;
-                sent = true;
             }
         }
         self.flush_client().await?;
@@ -182,18 +178,24 @@ impl Relay<'_> {
 
     /// The server took only a part of a command: it refused the rest, said so, and hung up. What it said is
     /// for the client; the session cannot go on, as the rest of the command is still on its way.
-    pub(super) async fn hear_out(&mut self, error: Error, answer: Answer, listener: &mut Listener<'_>) -> Error {
+    pub(super) async fn hear_out(
+        &mut self,
+        error: Error,
+        answer: Answer,
+        listener: &mut Listener<'_>,
+    ) -> Error {
         match error {
-            Error::Server { error, .. } if answer != Answer::None => {
+            Error::Server(_) if answer != Answer::None => {
                 self.server.framed.tx.clear();
-                let heard = self.answer(answer, listener).await;
-                Error::Server { error, sent: heard.is_ok() }
+                self.answer(answer, listener).await.err().unwrap_or(error)
             }
-            other => other,
+            Error::Server(_) | Error::Client(_) => error,
         }
     }
 
     async fn flush_client(&mut self) -> Result<(), Error> {
+        // Set beforehand: whoever stops waiting in the middle must not try again.
+        self.sent |= !self.client.tx.is_empty();
         self.client.flush(self.write_limit).await.map_err(client_io)
     }
 
@@ -226,7 +228,7 @@ impl Relay<'_> {
                 self.send_rest(head).await?;
             }
             if is_end || self.server.framed.tx.len() >= FLUSH_SIZE {
-                self.server.framed.flush(self.write_limit).await.map_err(|error| server_io(error, true))?;
+                self.server.framed.flush(self.write_limit).await.map_err(server_io)?;
             }
             if is_end {
                 return Ok(());
@@ -307,10 +309,10 @@ const fn client_malformed(malformed: Malformed) -> Error {
     Error::Client(framed::Error::Malformed(malformed))
 }
 
-const fn server_io(error: std::io::Error, sent: bool) -> Error {
-    Error::Server { error: framed::Error::Io(error), sent }
+const fn server_io(error: std::io::Error) -> Error {
+    Error::Server(framed::Error::Io(error))
 }
 
-const fn server_malformed(malformed: Malformed, sent: bool) -> Error {
-    Error::Server { error: framed::Error::Malformed(malformed), sent }
+const fn server_malformed(malformed: Malformed) -> Error {
+    Error::Server(framed::Error::Malformed(malformed))
 }

@@ -181,6 +181,9 @@ mod tests {
     fn values_cannot_break_out() {
         assert_eq!(assignment(b"time_zone", b"a'b"), b"SET time_zone=_utf8mb4 0x612762");
         assert_eq!(assignment(b"character_set_results", b""), b"SET character_set_results=NULL");
-        assert_eq!(assignment(b"sql_select_limit", b"18446744073709551615"), b"SET sql_select_limit=18446744073709551615");
+        assert_eq!(
+            assignment(b"sql_select_limit", b"18446744073709551615"),
+            b"SET sql_select_limit=18446744073709551615"
+        );
     }
 }

@@ -3,13 +3,9 @@
 
 use std::time::Duration;
 
-use tokio::time::Instant;
+use tokio::time::{Instant, Interval, interval};
 
-use super::{
-    Error, Session,
-    position::Need,
-    state::State,
-};
+use super::{Error, Session, position::Need, state::State};
 use crate::{
     auth::Credential,
     backend::{self, Connection, Dialer},
@@ -24,6 +20,8 @@ use crate::{
 
 /// After a failure a session does not try its replica again before this time has passed.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
+/// A replica that is waited for is looked up at this interval.
+const PULSE: Duration = Duration::from_millis(250);
 /// A replica must answer the proxy's own short questions within this time.
 const ASK_LIMIT: Duration = Duration::from_secs(1);
 
@@ -41,6 +39,9 @@ struct Open {
     schema: Vec<u8>,
     /// Settings up to this one were said on this connection.
     said: u64,
+    /// Looks up now and then while the replica is waited for. Kept, since a timer for each statement would
+    /// cost each of them.
+    pulse: Interval,
 }
 
 /// Why the replica cannot take a read of this session now.
@@ -72,6 +73,14 @@ impl ReplicaLink {
     pub(super) const fn connection(&mut self) -> Option<&mut Connection> {
         match &mut self.open {
             Some(open) => Some(&mut open.connection),
+            None => None,
+        }
+    }
+
+    /// The connection, and what to look up by while it is waited for.
+    pub(super) const fn connection_and_pulse(&mut self) -> Option<(&mut Connection, &mut Interval)> {
+        match &mut self.open {
+            Some(open) => Some((&mut open.connection, &mut open.pulse)),
             None => None,
         }
     }
@@ -145,6 +154,7 @@ impl ReplicaLink {
                     gauge: metrics.backend(Target::Replica),
                     schema: state.schema.clone(),
                     said: 0,
+                    pulse: interval(PULSE),
                 });
                 Ok(())
             }

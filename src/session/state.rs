@@ -86,8 +86,8 @@ impl State {
         if statement.facts.contains(Facts::TEMPORARY_TABLE) {
             self.tie(Reason::TemporaryTable);
         }
-        let holds_locks = statement.kind == Kind::Lock
-            || statement.functions.iter().any(|function| function == "get_lock");
+        let holds_locks =
+            statement.kind == Kind::Lock || statement.functions.iter().any(|function| function == "get_lock");
         if holds_locks {
             self.tie(Reason::SessionState);
         }
@@ -97,7 +97,11 @@ impl State {
     ///
     /// # Errors
     /// When its session state is malformed.
-    pub(super) fn observe(&mut self, ok: &OkPacket<'_>, statement: Option<&Statement>) -> Result<(), Malformed> {
+    pub(super) fn observe(
+        &mut self,
+        ok: &OkPacket<'_>,
+        statement: Option<&Statement>,
+    ) -> Result<(), Malformed> {
         self.observe_status(ok.status);
         let mut changes = Changes::default();
         let mut trackers = ok.trackers();

@@ -24,12 +24,7 @@ use crate::{
     route::{Reason, Target},
     sql::{Dialect, Flavor},
     wire::{
-        StatusFlags,
-        change_user::ChangeUser,
-        command::Answer,
-        framed::Head,
-        header::Header,
-        ok::OkPacket,
+        StatusFlags, change_user::ChangeUser, command::Answer, framed::Head, header::Header, ok::OkPacket,
         writer::put_packet,
     },
 };
@@ -172,7 +167,7 @@ impl Session {
         change.put(&mut payload, self.primary.capabilities);
         self.primary.begin(&payload);
         self.primary.framed.flush(limit).await.map_err(|error| Error::Primary(error.into()))?;
-        let mut prover = ClientProver::new(&mut self.client, 1, &self.context.rsa, limit);
+        let mut prover = ClientProver::new(&mut self.client, 1, &self.context);
         let asked = Asked::at_first(ASK_FOR_PLUGIN, Default::default());
         let verdict = tokio::time::timeout(
             self.context.config.login_timeout,

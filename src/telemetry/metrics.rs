@@ -28,8 +28,8 @@ const BUILD_INFO: &str = "ramsplit_build_info";
 /// Upper bounds in seconds. Answers from memory on the same machine begin at about 50 microseconds, so the
 /// buckets begin below; each is 2 to 2.5 times the one before, so that a quantile is known to that factor.
 const BUCKETS: [f64; 18] = [
-    0.000_025, 0.000_05, 0.000_1, 0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5,
-    1.0, 2.5, 5.0, 10.0,
+    0.000_025, 0.000_05, 0.000_1, 0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25,
+    0.5, 1.0, 2.5, 5.0, 10.0,
 ];
 
 const KINDS: usize = Kind::ALL.len();
@@ -75,11 +75,13 @@ impl Metrics {
             describe();
             metrics::gauge!(BUILD_INFO, "version" => env!("CARGO_PKG_VERSION")).set(1.0);
             let gauges = Target::ALL.map(|target| {
-                ["idle", "active"].map(|state| metrics::gauge!(BACKENDS, "route" => target.label(), "state" => state))
+                ["idle", "active"]
+                    .map(|state| metrics::gauge!(BACKENDS, "route" => target.label(), "state" => state))
             });
             (metrics::gauge!(CLIENTS), gauges)
         });
-        let queries = std::iter::repeat_with(OnceLock::new).take(Target::ALL.len() * KINDS * REASONS).collect();
+        let queries =
+            std::iter::repeat_with(OnceLock::new).take(Target::ALL.len() * KINDS * REASONS).collect();
         let durations = std::iter::repeat_with(OnceLock::new).take(Target::ALL.len() * KINDS).collect();
         Self { recorder, handle, queries, durations, clients, backends }
     }
@@ -97,9 +99,10 @@ impl Metrics {
         }
         if let Some(cell) = self.durations.get(series) {
             cell.get_or_init(|| {
-                with_local_recorder(&self.recorder, || {
-                    metrics::histogram!(DURATION, "route" => target.label(), "kind" => kind.label())
-                })
+                with_local_recorder(
+                    &self.recorder,
+                    || metrics::histogram!(DURATION, "route" => target.label(), "kind" => kind.label()),
+                )
             })
             .record(took);
         }
@@ -146,12 +149,23 @@ impl Metrics {
 }
 
 fn describe() {
-    metrics::describe_counter!(QUERIES, "Statements answered, by route, kind of statement and reason for the route.");
-    metrics::describe_histogram!(DURATION, Unit::Seconds, "Time from a whole command read to its whole answer written.");
+    metrics::describe_counter!(
+        QUERIES,
+        "Statements answered, by route, kind of statement and reason for the route."
+    );
+    metrics::describe_histogram!(
+        DURATION,
+        Unit::Seconds,
+        "Time from a whole command read to its whole answer written."
+    );
     metrics::describe_gauge!(CLIENTS, "Clients connected now.");
     metrics::describe_gauge!(BACKENDS, "Connections to servers now.");
     metrics::describe_gauge!(REPLICA_UP, "1 when the replica serves reads, 0 when not.");
-    metrics::describe_gauge!(REPLICA_LAG, Unit::Seconds, "How far the replica is behind the primary; NaN when not known.");
+    metrics::describe_gauge!(
+        REPLICA_LAG,
+        Unit::Seconds,
+        "How far the replica is behind the primary; NaN when not known."
+    );
     metrics::describe_gauge!(BUILD_INFO, "Version of the running proxy; always 1.");
 }
 

@@ -193,7 +193,11 @@ impl<S: AsyncRead + Unpin> Framed<S> {
             }
             let mut bounded = (&mut self.stream).take(missing as u64);
             if bounded.read_buf(&mut self.rx).await? == 0 {
-                return Err(if self.rx.is_empty() { io::ErrorKind::UnexpectedEof.into() } else { Error::Cut });
+                return Err(if self.rx.is_empty() {
+                    io::ErrorKind::UnexpectedEof.into()
+                } else {
+                    Error::Cut
+                });
             }
         }
     }
@@ -209,7 +213,11 @@ impl<S: AsyncRead + Unpin> Framed<S> {
                 }
             }
             if !self.fill().await? {
-                return Err(if self.rx.is_empty() { io::ErrorKind::UnexpectedEof.into() } else { Error::Cut });
+                return Err(if self.rx.is_empty() {
+                    io::ErrorKind::UnexpectedEof.into()
+                } else {
+                    Error::Cut
+                });
             }
         }
     }

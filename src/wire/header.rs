@@ -81,7 +81,10 @@ impl Walk {
             } else if self.continued {
                 let Some(header) = Header::peek(rest) else { return Ok(walked) };
                 if header.seq != self.next_seq {
-                    return Err(super::Malformed::OutOfOrder { expected: self.next_seq, received: header.seq });
+                    return Err(super::Malformed::OutOfOrder {
+                        expected: self.next_seq,
+                        received: header.seq,
+                    });
                 }
                 walked += Header::LEN;
                 *self = Self::new(header);

@@ -193,11 +193,7 @@ impl Scanner {
     }
 
     const fn may_end_rows(&self, header: Header) -> bool {
-        if self.capabilities.deprecate_eof() {
-            header.len < MAX_PACKET
-        } else {
-            header.len < EOF_MAX_LEN
-        }
+        if self.capabilities.deprecate_eof() { header.len < MAX_PACKET } else { header.len < EOF_MAX_LEN }
     }
 
     /// Column definitions, rows and definitions of a prepared statement pass by.
@@ -302,11 +298,8 @@ impl Scanner {
         let prepared = PreparedOk::parse(payload, self.capabilities)?;
         let eof = u32::from(!self.capabilities.deprecate_eof());
         let packets = |count: u16| if count == 0 { 0 } else { u32::from(count) + eof };
-        let left = if prepared.has_definitions {
-            packets(prepared.params) + packets(prepared.columns)
-        } else {
-            0
-        };
+        let left =
+            if prepared.has_definitions { packets(prepared.params) + packets(prepared.columns) } else { 0 };
         let state = if left == 0 { State::Done } else { State::Definitions { left } };
         Ok(Look::Stop(Kind::Prepared, state))
     }

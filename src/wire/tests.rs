@@ -63,7 +63,8 @@ fn parse_everything(bytes: &[u8]) {
         for capabilities in [plain(), modern(), modern().with(CapabilityFlags::all())] {
             let _ = ChangeUser::parse(cut, capabilities);
             let _ = query::text(cut, capabilities);
-            for answer in [Answer::Results, Answer::CursorOrResults, Answer::Single, Answer::Prepared, Answer::Rows]
+            for answer in
+                [Answer::Results, Answer::CursorOrResults, Answer::Single, Answer::Prepared, Answer::Rows]
             {
                 scan_all(Scanner::new(capabilities, answer), cut);
             }
@@ -187,7 +188,10 @@ fn authentication_switches_are_read_and_written() {
     switch.put(&mut payload);
     assert_eq!(AuthPacket::parse(&payload), Ok(AuthPacket::Switch(switch)));
     assert_eq!(AuthPacket::parse(b"\x01\x04"), Ok(AuthPacket::More(b"\x04")));
-    assert_eq!(AuthPacket::parse(b"\xfe"), Err(Malformed::Invalid("the server asks for authentication from before 4.1")));
+    assert_eq!(
+        AuthPacket::parse(b"\xfe"),
+        Err(Malformed::Invalid("the server asks for authentication from before 4.1"))
+    );
     assert!(AuthPacket::parse(b"").is_err());
 }
 
