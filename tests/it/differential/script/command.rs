@@ -5,7 +5,7 @@ use super::{Action, Answer, Script};
 use crate::differential::{ACCOUNT, BARE};
 
 pub(super) fn add(script: &mut Script) {
-    script.command("ping", &[0x0e], Answer::Packet);
+    script.add("ping", Action::Ping);
     script.add("statistics", Action::Statistics);
     script.command("init db", b"\x02diff", Answer::Packet);
     script.command("init db, no such schema", b"\x02no_such_schema", Answer::Packet);
@@ -22,7 +22,7 @@ pub(super) fn add(script: &mut Script) {
     script.command("set option, no such option", &[0x1b, 9, 0], Answer::Packet);
     for byte in [0x00, 0x05, 0x06, 0x0b, 0x0f, 0x10, 0x14, 0x2a, 0xc8, 0xff] {
         script.command(&format!("command {byte:#04x}"), &[byte], Answer::Packet);
-        script.command("ping", &[0x0e], Answer::Packet);
+        script.add("ping", Action::Ping);
     }
     script.command("process kill, no such thread", &[0x0c, 0xfa, 0xff, 0xff, 0xff], Answer::Packet);
     script.add("kill own query", Action::OwnThread("KILL QUERY ", ""));

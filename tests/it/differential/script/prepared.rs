@@ -168,7 +168,7 @@ fn add_lifetime(script: &mut Script) {
     script.statement("close", CLOSE, 3, &[], Answer::Nothing);
     script.statement("close", CLOSE, 2, &[], Answer::Nothing);
     script.statement("close twice", CLOSE, 2, &[], Answer::Nothing);
-    script.command("ping after close", &[0x0e], Answer::Packet);
+    script.add("ping after close", Action::Ping);
 }
 
 fn add_cursors(script: &mut Script) {
