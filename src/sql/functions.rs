@@ -2,9 +2,10 @@
 //! without calling anything. What is not here is unknown, and an unknown call is not harmless.
 //!
 //! Sources: the function references of MySQL (<https://dev.mysql.com/doc/refman/9.6/en/built-in-function-reference.html>)
-//! and MariaDB (<https://mariadb.com/kb/en/function-and-operator-reference/>). Every entry was tried on MySQL
-//! 9.7 and MariaDB 10.11 against a stored function of the same name: an unqualified, unquoted call never
-//! reached the stored one.
+//! and MariaDB (<https://mariadb.com/kb/en/function-and-operator-reference/>). Every entry that MySQL 9.7 and
+//! MariaDB 10.11 have was tried there against a stored function of the same name, with none to three
+//! arguments: an unqualified, unquoted call never reached the stored one. Entries of other versions are from
+//! the references alone.
 
 use super::facts::Facts;
 use super::{Dialect, Flavor};
