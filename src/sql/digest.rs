@@ -162,8 +162,8 @@ mod tests {
             ("SELECT a - 1, -1, b = -1, - -1, -a", "SELECT a - ?, ..., b = ?, - ?, - a"),
             ("SELECT @@global.x, @a, (NULL), a IS NULL", "SELECT @@global.x, @a, (?), a IS NULL"),
             (
-                "SELECT /*!50000 SQL_NO_CACHE */ /*+ NO_ICP(t) */ ?, ?",
-                "SELECT SQL_NO_CACHE /*+ NO_ICP(t) */ ?, ...",
+                "SELECT/*+ NO_ICP(t) */ /*!50000 SQL_NO_CACHE */ ?, /*+ x */ ?",
+                "SELECT /*+ NO_ICP(t) */ SQL_NO_CACHE ?, ...",
             ),
             ("", ""),
         ] {

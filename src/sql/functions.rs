@@ -2,9 +2,10 @@
 //! without calling anything. What is not here is unknown, and an unknown call is not harmless.
 //!
 //! Sources: the function references of MySQL (<https://dev.mysql.com/doc/refman/9.6/en/built-in-function-reference.html>)
-//! and MariaDB (<https://mariadb.com/kb/en/function-and-operator-reference/>). Every entry was tried on MySQL
-//! 9.7 and MariaDB 10.11 against a stored function of the same name: an unqualified, unquoted call never
-//! reached the stored one.
+//! and MariaDB (<https://mariadb.com/kb/en/function-and-operator-reference/>). Every entry that MySQL 9.7 and
+//! MariaDB 10.11 have was tried there against a stored function of the same name, with none to three
+//! arguments: an unqualified, unquoted call never reached the stored one. Entries of other versions are from
+//! the references alone.
 
 use super::facts::Facts;
 use super::{Dialect, Flavor};
@@ -86,30 +87,29 @@ const HARMLESS: &str = "abs acos addtime aes_decrypt aes_encrypt ascii asin atan
     char char_length character_length charset coalesce coercibility collation compress concat concat_ws conv \
     convert convert_tz cos cot crc32 current_date current_time current_timestamp current_user database date \
     date_format datediff day dayname dayofmonth dayofweek dayofyear degrees elt exp export_set extractvalue \
-    field find_in_set floor format from_base64 from_days from_unixtime geometrycollection greatest hex hour \
-    if ifnull inet6_aton inet6_ntoa inet_aton inet_ntoa insert instr is_ipv4 is_ipv4_compat is_ipv4_mapped \
-    is_ipv6 isnull json_array json_array_append json_array_insert json_contains json_contains_path \
-    json_depth json_extract json_insert json_keys json_length json_merge json_merge_patch \
-    json_merge_preserve json_object json_quote json_remove json_replace json_search json_set json_type \
-    json_unquote json_valid last_day lcase least left length linestring ln localtime \
-    localtimestamp locate log log10 log2 lower lpad ltrim make_set makedate maketime mbrcontains mbrdisjoint \
-    mbrequals mbrintersects mbroverlaps mbrtouches mbrwithin microsecond minute mod month monthname \
-    multilinestring multipoint multipolygon name_const nullif oct octet_length ord period_add period_diff pi \
-    polygon pow power quarter quote radians rand regexp_instr regexp_replace regexp_substr repeat replace \
-    reverse right round rpad rtrim schema sec_to_time second sha2 sign sin soundex space sqrt st_area \
-    st_asbinary st_asgeojson st_astext st_aswkb st_aswkt st_buffer st_centroid st_contains st_convexhull \
-    st_crosses st_difference st_dimension st_disjoint st_distance st_distance_sphere st_endpoint st_envelope \
-    st_equals st_exteriorring st_geomcollfromtext st_geomcollfromwkb st_geometrycollectionfromtext \
-    st_geometrycollectionfromwkb st_geometryfromtext st_geometryfromwkb st_geometryn st_geometrytype \
-    st_geomfromgeojson st_geomfromtext st_geomfromwkb st_interiorringn st_intersection st_intersects \
-    st_isclosed st_isempty st_issimple st_length st_linefromtext st_linefromwkb st_linestringfromtext \
-    st_linestringfromwkb st_numgeometries st_numinteriorrings st_numpoints st_overlaps st_pointfromtext \
-    st_pointfromwkb st_pointn st_polyfromtext st_polyfromwkb st_polygonfromtext st_polygonfromwkb st_srid \
-    st_startpoint st_symdifference st_touches st_union st_within st_x st_y str_to_date strcmp \
-    substring_index subtime tan time time_format time_to_sec timediff timestamp timestampadd timestampdiff \
-    to_base64 to_days to_seconds truncate ucase uncompress uncompressed_length unhex unix_timestamp \
-    updatexml upper user utc_date utc_time utc_timestamp uuid values version week weekday weekofyear \
-    weight_string year yearweek";
+    field find_in_set floor format from_base64 from_days from_unixtime greatest hex hour if ifnull \
+    inet6_aton inet6_ntoa inet_aton inet_ntoa insert instr is_ipv4 is_ipv4_compat is_ipv4_mapped is_ipv6 \
+    isnull json_array json_array_append json_array_insert json_contains json_contains_path json_depth \
+    json_extract json_insert json_keys json_length json_merge json_merge_patch json_merge_preserve \
+    json_object json_quote json_remove json_replace json_search json_set json_type json_unquote json_valid \
+    last_day lcase least left length ln localtime localtimestamp locate log log10 log2 lower lpad ltrim \
+    make_set makedate maketime mbrcontains mbrdisjoint mbrequals mbrintersects mbroverlaps mbrtouches \
+    mbrwithin microsecond minute mod month monthname name_const nullif oct octet_length ord period_add \
+    period_diff pi pow power quarter quote radians rand regexp_instr regexp_replace regexp_substr repeat \
+    replace reverse right round rpad rtrim schema sec_to_time second sha2 sign sin soundex space sqrt \
+    st_area st_asbinary st_asgeojson st_astext st_aswkb st_aswkt st_buffer st_centroid st_contains \
+    st_convexhull st_crosses st_difference st_dimension st_disjoint st_distance st_distance_sphere \
+    st_endpoint st_envelope st_equals st_exteriorring st_geomcollfromtext st_geomcollfromwkb \
+    st_geometrycollectionfromtext st_geometrycollectionfromwkb st_geometryfromtext st_geometryfromwkb \
+    st_geometryn st_geometrytype st_geomfromgeojson st_geomfromtext st_geomfromwkb st_interiorringn \
+    st_intersection st_intersects st_isclosed st_isempty st_issimple st_length st_linefromtext \
+    st_linefromwkb st_linestringfromtext st_linestringfromwkb st_numgeometries st_numinteriorrings \
+    st_numpoints st_overlaps st_pointfromtext st_pointfromwkb st_pointn st_polyfromtext st_polyfromwkb \
+    st_polygonfromtext st_polygonfromwkb st_srid st_startpoint st_symdifference st_touches st_union \
+    st_within st_x st_y str_to_date strcmp substring_index subtime tan time time_format time_to_sec timediff \
+    timestamp timestampadd timestampdiff to_base64 to_days to_seconds truncate ucase uncompress \
+    uncompressed_length unhex unix_timestamp updatexml upper user utc_date utc_time utc_timestamp uuid \
+    values version week weekday weekofyear weight_string year yearweek";
 
 /// The same, but only with the parenthesis right after the name.
 const TOUCHING: &str = "adddate bit_and bit_or bit_xor cast count cume_dist curdate curtime date_add date_sub dense_rank extract \
@@ -117,14 +117,16 @@ const TOUCHING: &str = "adddate bit_and bit_or bit_xor cast count cume_dist curd
     ntile percent_rank position rank row_number session_user std stddev stddev_pop stddev_samp subdate \
     substr substring sum sysdate system_user trim var_pop var_samp variance";
 
-/// In MySQL since a version.
+/// In MySQL since a version. MariaDB has some of them too, but there a stored function can take the name
+/// (`POINT` and the other constructors, with no argument).
 const MYSQL: [(u32, &str); 10] = [
     (
         80_000,
-        "any_value bin_to_uuid geomcollection grouping icu_version is_uuid json_pretty json_storage_free \
-    json_storage_size json_table mbrcoveredby mbrcovers point random_bytes st_geohash st_isvalid \
-    st_latfromgeohash st_longfromgeohash st_makeenvelope st_mlinefromtext st_mlinefromwkb st_mpointfromtext \
-    st_mpointfromwkb st_mpolyfromtext st_mpolyfromwkb st_multilinestringfromtext st_multilinestringfromwkb \
+        "any_value bin_to_uuid geomcollection geometrycollection grouping icu_version is_uuid json_pretty \
+    json_storage_free json_storage_size json_table linestring mbrcoveredby mbrcovers multilinestring \
+    multipoint multipolygon point polygon random_bytes st_geohash st_isvalid st_latfromgeohash \
+    st_longfromgeohash st_makeenvelope st_mlinefromtext st_mlinefromwkb st_mpointfromtext st_mpointfromwkb \
+    st_mpolyfromtext st_mpolyfromwkb st_multilinestringfromtext st_multilinestringfromwkb \
     st_multipointfromtext st_multipointfromwkb st_multipolygonfromtext st_multipolygonfromwkb \
     st_numinteriorring st_pointfromgeohash st_simplify st_swapxy st_validate uuid_to_bin",
     ),
