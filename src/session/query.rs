@@ -198,7 +198,10 @@ impl Session {
                 self.client.flush(self.context.config.write_timeout).await.map_err(Error::client_io)?;
                 Ok(ControlFlow::Break(()))
             }
-            Ok(Outcome::Rejected(_)) => retry,
+            Ok(Outcome::Rejected(_)) => {
+                self.client.tx.clear();
+                retry
+            }
             Err(relay::Error::Client(error)) => Err(Error::Client(error)),
             Err(relay::Error::Server(error)) => {
                 tracing::info!(%error, sent, "a read broke off on the replica");

@@ -39,7 +39,7 @@ pub(super) enum Error {
 pub(super) enum Outcome {
     /// The client has it.
     Delivered,
-    /// It is this error, held back from the client.
+    /// It is this error, held back from the client. What came before it waits to be written too.
     Rejected(HeldError),
 }
 
@@ -145,7 +145,6 @@ impl Relay<'_> {
                 Event::Packet { kind: Kind::Err, len } if listener.hold_errors && !self.sent => {
                     let packet = self.server.framed.received().get(..len).unwrap_or_default().to_vec();
                     self.server.framed.consume(len);
-                    self.client.tx.clear();
                     return Ok(Outcome::Rejected(HeldError { packet }));
                 }
                 Event::Packet { kind: Kind::LocalInfile, len } => {
