@@ -57,14 +57,17 @@ impl Session {
     async fn kill_session(&mut self, head: Head, victim: &Handle, query_only: bool) -> Result<(), Error> {
         let running = victim.running();
         let verdict = match running {
-            Some(Target::Replica) if query_only => self.kill_on_replica(victim).await?,
+            Some(Target::Replica) if query_only => self.kill_on_replica(victim, true).await?,
             _ => self.kill_on_primary(victim, query_only).await?,
         };
         let seq = self.drop_command(head).await?;
         match verdict {
             Ok(()) => {
                 if !query_only && running == Some(Target::Replica) {
+                    // In this order, or the session would try its read again.
                     victim.killed.cancel();
+                    // The session ends, whether its read on the replica can be ended or not.
+                    let _ = self.kill_on_replica(victim, false).await?;
                 }
                 let mut payload = Vec::new();
                 crate::wire::err::put_plain_ok(&mut payload, self.state.status);
@@ -90,7 +93,11 @@ impl Session {
         }
     }
 
-    async fn kill_on_replica(&mut self, victim: &Handle) -> Result<Result<(), Vec<u8>>, Error> {
+    async fn kill_on_replica(
+        &mut self,
+        victim: &Handle,
+        query_only: bool,
+    ) -> Result<Result<(), Vec<u8>>, Error> {
         // The caller may never have used the replica: only its login there is needed, not its position.
         if !self.replica.is_open() {
             let _ = self.prepare_replica().await?;
@@ -99,7 +106,7 @@ impl Session {
         else {
             return Ok(Err(no_such_thread()));
         };
-        match replica.ask(&kill_statement(thread, true), self.context.config.connect_timeout).await {
+        match replica.ask(&kill_statement(thread, query_only), self.context.config.connect_timeout).await {
             Ok(_) => Ok(Ok(())),
             Err(backend::Error::Refused(payload)) => Ok(Err(payload)),
             Err(_) => {
