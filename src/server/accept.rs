@@ -63,7 +63,7 @@ async fn client(context: Arc<Context>, socket: TcpStream, id: u32, shutdown: Can
 async fn turn_away(socket: TcpStream) {
     let Ok(stream) = Stream::new(socket) else { return };
     let mut client = Framed::new(stream);
-    client.put(0, &SqlError::too_many_connections().to_payload());
+    client.put(0, &SqlError::too_many_connections().to_first_payload());
     // It is turned away whether it hears the reason or not.
     let _ = client.flush(REFUSE_LIMIT).await;
     client.shutdown().await;

@@ -94,7 +94,8 @@ pub(super) async fn welcome(context: &Context, socket: TcpStream, id: u32) -> Re
 
 /// Tells a client why it cannot stay.
 async fn refuse(mut client: Framed<Stream>, seq: u8, context: &Context, error: &SqlError) -> Error {
-    client.put(seq, &error.to_payload());
+    let payload = if seq == 0 { error.to_first_payload() } else { error.to_payload() };
+    client.put(seq, &payload);
     // The client is turned away either way.
     let _ = client.flush(context.write_limit()).await;
     client.shutdown().await;

@@ -121,6 +121,12 @@ impl SqlError {
         ErrPacket { code: self.code, sqlstate: self.sqlstate.as_bytes(), message: self.message.as_bytes() }
             .to_payload()
     }
+
+    /// The payload of an ERR packet in place of a greeting. Nothing is agreed on yet, so servers send no
+    /// SQLSTATE, and clients would show it as part of the text.
+    pub fn to_first_payload(&self) -> Vec<u8> {
+        ErrPacket { code: self.code, sqlstate: &[], message: self.message.as_bytes() }.to_payload()
+    }
 }
 
 /// Appends an OK packet's payload without affected rows: what the proxy answers by itself.
