@@ -5,7 +5,7 @@ use mysql_async::{Conn, prelude::Queryable};
 use super::{
     Error,
     context::Context,
-    prover::{ClientProver, Proof},
+    prover::{ClientProver, Learned, Proof},
 };
 use crate::{
     auth::{Credential, Plugin, Secret, plugin::NativeHash},
@@ -94,15 +94,19 @@ async fn admit_asking(
     let opened = context.primary_dialer.open_asking(login.clone(), &mut prover, encrypt).await;
     let learned = prover.into_learned();
     let opened = opened.map_err(|error| refused(error, learned.seq))?;
-    let credential = match (learned.credential, &learned.proof) {
-        (Some(credential), _) => Some(credential),
-        (None, Some(proof)) => look_up_native(context, &login.user, proof).await,
-        (None, None) => None,
-    };
-    if let Some(credential) = &credential {
-        context.credentials.remember(&login.user, credential.clone());
-    }
+    let credential = learn(context, &login.user, &learned).await;
     Ok(Admitted { opened, seq: learned.seq, credential, user: login.user.clone() })
+}
+
+/// What the exchange taught that can log in as `user` again; it is remembered for the next login.
+pub(super) async fn learn(context: &Context, user: &[u8], learned: &Learned) -> Option<Credential> {
+    let credential = match (&learned.credential, &learned.proof) {
+        (Some(credential), _) => credential.clone(),
+        (None, Some(proof)) => look_up_native(context, user, proof).await?,
+        (None, None) => return None,
+    };
+    context.credentials.remember(user, credential.clone());
+    Some(credential)
 }
 
 /// A static account is proven to the proxy; at the servers another account may stand for it.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use mysql_common::constants::CapabilityFlags;
 
 use super::{
-    Error, Session,
+    Error, Session, account,
     context::{Context, Primary},
     handshake::Welcomed,
     prover::ClientProver,
@@ -14,7 +14,6 @@ use super::{
     state::State,
 };
 use crate::{
-    auth::Credential,
     backend::{
         self,
         dial::ASK_FOR_PLUGIN,
@@ -178,7 +177,8 @@ impl Session {
         match verdict.map_err(|_| Error::LoginTimeout)? {
             Ok(ok) => {
                 self.forget().await;
-                self.become_user(change, learned.credential).await;
+                self.credential = account::learn(&self.context, &change.user, &learned).await;
+                self.become_user(change);
                 self.finish_login(learned.seq, &ok).await
             }
             Err(backend::Error::Refused(payload)) => {
@@ -197,11 +197,7 @@ impl Session {
         ChangeUser::parse(payload, self.capabilities)
     }
 
-    async fn become_user(&mut self, change: ChangeUser, credential: Option<Credential>) {
-        if let Some(credential) = &credential {
-            self.context.credentials.remember(&change.user, credential.clone());
-        }
-        self.credential = credential.or_else(|| self.context.credentials.find(&change.user));
+    fn become_user(&mut self, change: ChangeUser) {
         self.state.schema.clone_from(&change.schema);
         self.login.user = change.user;
         self.login.schema = change.schema;
