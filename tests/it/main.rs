@@ -9,7 +9,14 @@
     reason = "tests fail by panicking"
 )]
 
+mod bed;
 mod demo;
 mod differential;
+mod kill;
+mod login;
+mod meddler;
+mod proxy;
+mod raw;
 mod sandbox;
+mod split;
 mod support;
