@@ -5,7 +5,7 @@ use std::{collections::HashMap, sync::Arc};
 use super::{position::Position, replay::Replay};
 use crate::{
     route::{Reason, Target},
-    sql::{Dialect, Facts, Kind, Statement},
+    sql::{Dialect, Facts, Flavor, Kind, Statement},
     wire::{
         Malformed, StatusFlags,
         ok::{OkPacket, Tracker},
@@ -173,6 +173,9 @@ impl State {
         // A routine, or a text that was not understood, may have made temporary tables.
         if changes.other && matches!(statement.kind, Kind::Call | Kind::Unknown | Kind::Execute) {
             self.tie(Reason::TemporaryTable);
+        }
+        if self.dialect.flavor == Flavor::MariaDb && statement.facts.contains(Facts::SETS_UNREPORTED) {
+            self.tie(Reason::SessionState);
         }
     }
 }

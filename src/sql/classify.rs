@@ -55,6 +55,7 @@ fn one(view: View<'_>, dialect: Dialect) -> Statement {
         },
         Kind::Write | Kind::Ddl | Kind::Lock | Kind::Explain => statement.tables = tables::tables(view),
         Kind::Kill => statement.kill = verb::kill(view),
+        Kind::Call | Kind::Execute | Kind::Unknown => statement.facts.insert(Facts::SETS_UNREPORTED),
         _ => {}
     }
     statement

@@ -46,6 +46,9 @@ impl Facts {
     /// Servers, versions or character sets may read these bytes in different ways: versioned comments,
     /// quotes or comments without an end, NUL, names that are not plain UTF-8. Other facts are best effort.
     pub const AMBIGUOUS: Self = Self(1 << 18);
+    /// May set session variables in a way that MariaDB's session trackers do not report: `SET @@x` without a
+    /// word that says whose variable it is, or code that is not in the text.
+    pub const SETS_UNREPORTED: Self = Self(1 << 19);
 
     /// What keeps a statement of kind `Read` from being a certain read.
     pub(super) const UNCERTAIN: Self = Self::LOCKS_ROWS
@@ -99,7 +102,7 @@ impl fmt::Debug for Facts {
 }
 
 /// The name of each bit, lowest first.
-const NAMES: [&str; 19] = [
+const NAMES: [&str; 20] = [
     "read_only_begin",
     "locks_rows",
     "into",
@@ -119,6 +122,7 @@ const NAMES: [&str; 19] = [
     "sequence",
     "calc_found_rows",
     "ambiguous",
+    "sets_unreported",
 ];
 
 #[cfg(test)]

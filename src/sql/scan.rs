@@ -211,6 +211,9 @@ impl Scan<'_, '_> {
 
     fn system_variable(&mut self, at: usize) {
         if self.is_set() && self.depth == 0 && set::is_target(self.view, at) {
+            if set::is_unscoped(self.view, at) {
+                self.insert(Facts::SETS_UNREPORTED);
+            }
             return;
         }
         self.insert(Facts::READS_SYSTEM_VARIABLE);

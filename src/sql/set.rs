@@ -34,6 +34,11 @@ pub(super) fn is_target(view: View<'_>, at: usize) -> bool {
     at == 1 || view.kind_before(at) == Some(TokenKind::Comma)
 }
 
+/// Whether the system variable at `at`, a target, is `@@x` and neither `@@session.x` nor `@@local.x`.
+pub(super) fn is_unscoped(view: View<'_>, at: usize) -> bool {
+    !matches!(view.word(at + 1).as_str(), "session" | "local")
+}
+
 /// `utf8mb4`, `'utf8mb4'` or DEFAULT, then the end or COLLATE and a name.
 fn is_names(view: View<'_>, at: usize) -> bool {
     is_charset(view, at)

@@ -239,7 +239,7 @@ async fn settings_reach_the_replica(flavor: Flavor) {
         ("SET sql_mode = DEFAULT", r"LENGTH('\n')", "1"),
         ("SET SESSION group_concat_max_len = 8", "(SELECT GROUP_CONCAT(n ORDER BY n) FROM numbers)", "1,2,3,4,"),
         ("SET group_concat_max_len = 10, div_precision_increment = 2", "1 / 3", "0.33"),
-        ("SET @@lc_time_names = 'de_DE'", "DAYNAME('2026-12-01')", "Dienstag"),
+        ("SET @@session.lc_time_names = 'de_DE'", "DAYNAME('2026-12-01')", "Dienstag"),
         ("SET default_week_format = 1", "WEEK('2026-01-04')", "1"),
         ("SET sql_select_limit = 1", "(SELECT COUNT(*) FROM numbers)", "1000"),
     ] {
@@ -263,6 +263,31 @@ async fn settings_end_with_a_reset(flavor: Flavor) {
     assert!(session.reset().await.unwrap());
     let row: Option<(String, String)> = session.query_first("SELECT name, '1' || '0' FROM here").await.unwrap();
     assert_eq!(row, Some(("replica".to_owned(), "1".to_owned())));
+}
+
+/// MariaDB's trackers are silent about `SET @@x`, even beside settings that they report.
+#[tokio::test]
+async fn mariadb_settings_that_are_not_reported() {
+    let sandbox = shared(Flavor::MariaDb).await;
+    let proxy = Proxy::start(sandbox).await;
+    let mut session = proxy.connect().await;
+    session.query_drop("CREATE PROCEDURE quiet() SET @@time_zone = '+05:30'").await.unwrap();
+    sandbox.wait_for_replica().await.unwrap();
+    for (set, question, answer) in [
+        ("SET @@sql_mode = 'PIPES_AS_CONCAT', time_zone = '+02:00'", "'a' || 'b'", "ab"),
+        ("SET time_zone = '+02:00', @@`sql_mode` = 'PIPES_AS_CONCAT'", "'a' || 'b'", "ab"),
+        ("SET @@lc_time_names = 'de_DE'", "DAYNAME('2026-12-01')", "Dienstag"),
+        ("CALL quiet()", "TIMEDIFF(NOW(), UTC_TIMESTAMP())", "05:30:00"),
+        ("EXECUTE IMMEDIATE 'SET @@time_zone = \'+05:30\''", "TIMEDIFF(NOW(), UTC_TIMESTAMP())", "05:30:00"),
+        ("BEGIN NOT ATOMIC SET @@time_zone = '+05:30'; END", "TIMEDIFF(NOW(), UTC_TIMESTAMP())", "05:30:00"),
+    ] {
+        let mut session = proxy.connect().await;
+        assert_eq!(target(&mut session).await, "replica");
+        session.query_drop(set).await.unwrap();
+        let row: Option<(String, String)> =
+            session.query_first(format!("SELECT here.name, CONCAT({question}) FROM here")).await.unwrap();
+        assert_eq!(row, Some(("primary".to_owned(), answer.to_owned())), "{set}");
+    }
 }
 
 /// What a variable means for reads must be known.
