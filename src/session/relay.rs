@@ -290,7 +290,7 @@ fn tracked_by_default(ok: &OkPacket<'_>) -> Result<Vec<u8>, Malformed> {
                 kept.push(Entry::VARIABLES);
                 kept.put_lenenc_bytes(&data);
             }
-            Tracker::Schema(_) => {
+            Tracker::Schema(_) | Tracker::Other(5) => {
                 kept.push(entry.kind);
                 kept.put_lenenc_bytes(entry.data);
             }

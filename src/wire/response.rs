@@ -45,6 +45,7 @@ enum State {
     Columns { left: u64 },
     ColumnsEnd,
     Rows,
+    OutParameters,
     Definitions { left: u32 },
     Done,
 }
@@ -173,12 +174,12 @@ impl Scanner {
             return if complete { self.look_at_err(payload) } else { Ok(Look::More) };
         }
         match self.state {
-            State::Rows if first == EOF_HEADER && self.may_end_rows(header) => {
+            State::Rows | State::OutParameters if first == EOF_HEADER && self.may_end_rows(header) => {
                 self.when(complete, || self.look_at_end(payload))
             }
             State::ColumnsEnd => self.when(complete, || self.look_at_columns_end(payload)),
             State::First(answer) => self.look_at_first(answer, first, complete, payload),
-            State::Columns { .. } | State::Rows | State::Definitions { .. } | State::Done => {
+            State::Columns { .. } | State::Rows | State::OutParameters | State::Definitions { .. } | State::Done => {
                 self.look_at_data()
             }
         }
@@ -201,6 +202,7 @@ impl Scanner {
         Ok(Look::Pass(match self.state {
             State::Columns { left } => self.after_columns(left.saturating_sub(1)),
             State::Rows => State::Rows,
+            State::OutParameters => State::OutParameters,
             State::Definitions { left: 0 | 1 } => State::Done,
             State::Definitions { left } => State::Definitions { left: left - 1 },
             State::First(Answer::Text) => State::Done,
@@ -254,7 +256,7 @@ impl Scanner {
         } else {
             OkPacket::parse(payload)?.status
         };
-        let more = status.contains(StatusFlags::SERVER_MORE_RESULTS_EXISTS);
+        let more = self.state == State::OutParameters || status.contains(StatusFlags::SERVER_MORE_RESULTS_EXISTS);
         let state = if more { State::First(Answer::Results) } else { State::Done };
         Ok(Look::Stop(Kind::End(status), state))
     }
@@ -263,10 +265,9 @@ impl Scanner {
     /// MariaDB's cached metadata behind it; zero means that no definitions follow.
     fn look_at_column_count(&self, payload: &[u8]) -> Result<Look, Malformed> {
         let mut reader = Reader::new(payload);
-        let flag_before = self.capabilities.optional_metadata().then(|| reader.u8("metadata flag"));
         let count = reader.lenenc_int("column count")?;
-        let flag_behind = self.capabilities.cache_metadata().then(|| reader.u8("metadata flag"));
-        let omitted = flag_before.transpose()? == Some(0) || flag_behind.transpose()? == Some(0);
+        let flagged = self.capabilities.optional_metadata() || self.capabilities.cache_metadata();
+        let omitted = flagged && reader.u8("metadata flag")? == 0;
         if count == 0 {
             return Err(Malformed::Invalid("a result set without columns"));
         }
@@ -290,7 +291,8 @@ impl Scanner {
         if self.cursor && opened {
             return self.look_at_end(payload);
         }
-        Ok(Look::Pass(State::Rows))
+        let out = status.contains(StatusFlags::SERVER_PS_OUT_PARAMS);
+        Ok(Look::Pass(if out { State::OutParameters } else { State::Rows }))
     }
 
     /// <https://dev.mysql.com/doc/dev/mysql-server/latest/page_protocol_com_stmt_prepare.html>
