@@ -1,6 +1,7 @@
 //! What the proxy knows of accounts: passwords that clients proved and servers accepted.
 
 use moka::sync::Cache;
+use zeroize::Zeroizing;
 
 use super::{
     Plugin, Secret,
@@ -14,7 +15,24 @@ pub enum Credential {
     /// The password itself.
     Password(Secret),
     /// Its SHA-1, which is enough for `mysql_native_password`.
-    Native(NativeHash),
+    Native(NativeSecret),
+}
+
+/// A hash that is as good as the password: not shown, and wiped when dropped.
+#[derive(Clone, PartialEq, Eq)]
+pub struct NativeSecret(Zeroizing<NativeHash>);
+
+impl NativeSecret {
+    /// Takes the hash.
+    pub fn new(hash: NativeHash) -> Self {
+        Self(Zeroizing::new(hash))
+    }
+}
+
+impl std::fmt::Debug for NativeSecret {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("(secret)")
+    }
 }
 
 impl Credential {
@@ -22,7 +40,7 @@ impl Credential {
     pub fn proof(&self, plugin: Plugin, nonce: &Nonce) -> Option<Vec<u8>> {
         match (self, plugin) {
             (Self::Password(password), plugin) => Some(plugin.proof(password, nonce)),
-            (Self::Native(hash), Plugin::Native) => Some(plugin::native_proof(hash, nonce).to_vec()),
+            (Self::Native(hash), Plugin::Native) => Some(plugin::native_proof(&hash.0, nonce).to_vec()),
             (Self::Native(_), Plugin::CachingSha2 | Plugin::Clear) => None,
         }
     }
@@ -32,10 +50,11 @@ impl Credential {
         match (self, plugin) {
             (_, Plugin::Clear) => false,
             (Self::Password(password), plugin) => plugin.verify(proof, password, nonce),
-            (Self::Native(hash), Plugin::Native) => {
-                aws_lc_rs::constant_time::verify_slices_are_equal(&plugin::native_proof(hash, nonce), proof)
-                    .is_ok()
-            }
+            (Self::Native(hash), Plugin::Native) => aws_lc_rs::constant_time::verify_slices_are_equal(
+                &plugin::native_proof(&hash.0, nonce),
+                proof,
+            )
+            .is_ok(),
             (Self::Native(_), Plugin::CachingSha2) => false,
         }
     }

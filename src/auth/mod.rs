@@ -5,6 +5,6 @@ pub mod plugin;
 pub mod rsa;
 pub mod secret;
 
-pub use credentials::{Credential, Credentials};
+pub use credentials::{Credential, Credentials, NativeSecret};
 pub use plugin::Plugin;
 pub use secret::Secret;

@@ -33,12 +33,14 @@ pub struct Connection {
     pub capabilities: Capabilities,
     /// The connection's id on the server.
     pub thread_id: u32,
+    /// A command was begun and its answer is not over: nothing else may be written.
+    pub busy: bool,
 }
 
 impl Connection {
     /// Takes a stream on which the login is over.
     pub const fn new(framed: Framed<Stream>, capabilities: Capabilities, thread_id: u32) -> Self {
-        Self { framed, capabilities, thread_id }
+        Self { framed, capabilities, thread_id, busy: false }
     }
 
     /// Runs a statement of the proxy's own, within `limit`, and gives the first column of its first row.
@@ -73,17 +75,29 @@ impl Connection {
     async fn command(&mut self, payload: &[u8], limit: Duration) -> Result<Vec<u8>, Error> {
         self.begin(payload);
         self.framed.flush(limit).await?;
-        timeout(limit, self.packet()).await.map_err(|_| Error::Timeout(limit))?
+        let answer = timeout(limit, self.packet()).await.map_err(|_| Error::Timeout(limit))??;
+        self.busy = false;
+        Ok(answer)
     }
 
     /// Puts a command of the proxy's own into the write buffer.
     pub fn begin(&mut self, payload: &[u8]) {
-        self.framed.stream_mut().begin_command();
+        self.begin_forwarded();
         self.framed.put(0, payload);
     }
 
-    /// COM_QUIT: the server need not wonder where its client went.
+    /// A command of a client's is about to be put into the write buffer.
+    pub fn begin_forwarded(&mut self) {
+        self.busy = true;
+        self.framed.stream_mut().begin_command();
+    }
+
+    /// COM_QUIT: the server need not wonder where its client went. In the middle of a command it would be
+    /// taken for a part of that.
     pub async fn quit(&mut self) {
+        if self.busy {
+            return;
+        }
         self.begin(&[Command::COM_QUIT as u8]);
         // A server that is gone needs no farewell.
         let _ = self.framed.flush(QUIT_LIMIT).await;
@@ -98,6 +112,7 @@ impl Connection {
         match head.first() {
             Some(&OK_HEADER) if head.len() >= OK_MIN_LEN => {
                 OkPacket::parse(&head)?;
+                self.busy = false;
                 Ok(None)
             }
             _ => self.rows(&head).await,
@@ -107,9 +122,10 @@ impl Connection {
     /// Reads a result set whose first packet is `head`.
     async fn rows(&mut self, head: &[u8]) -> Result<Option<Vec<u8>>, Error> {
         let mut reader = Reader::new(head);
-        let flag = if self.capabilities.optional_metadata() { reader.u8("metadata flag")? } else { 1 };
         let columns = reader.lenenc_int("column count")?;
-        let definitions = if flag == 0 { 0 } else { columns };
+        let flagged = self.capabilities.optional_metadata() || self.capabilities.cache_metadata();
+        let omitted = flagged && reader.u8("metadata flag")? == 0;
+        let definitions = if omitted { 0 } else { columns };
         for _ in 0..definitions + u64::from(!self.capabilities.deprecate_eof()) {
             self.packet().await?;
         }
@@ -119,6 +135,7 @@ impl Connection {
             let is_end = row.first() == Some(&EOF_HEADER)
                 && (self.capabilities.deprecate_eof() || row.len() < EOF_MAX_LEN);
             if is_end {
+                self.busy = false;
                 return Ok(first);
             }
             if first.is_none() {
@@ -130,7 +147,10 @@ impl Connection {
     async fn packet(&mut self) -> Result<Vec<u8>, Error> {
         let payload = self.framed.read_packet(REPLY_LIMIT).await?.payload;
         match payload.first() {
-            Some(&ERR_HEADER) => Err(Error::Refused(payload)),
+            Some(&ERR_HEADER) => {
+                self.busy = false;
+                Err(Error::Refused(payload))
+            }
             Some(_) => Ok(payload),
             None => Err(Malformed::Invalid("an empty packet came as an answer").into()),
         }

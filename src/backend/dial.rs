@@ -95,7 +95,7 @@ impl Dialer {
         if self.encrypts(encrypt) {
             (server, seq) = self.begin_tls(server, seq, &mut login, &greeting).await?;
         }
-        let plugin = Plugin::from_name(&greeting.plugin);
+        let plugin = Plugin::from_name(&greeting.plugin).filter(|plugin| *plugin != Plugin::Clear);
         let proof = plugin.and_then(|plugin| credential?.proof(plugin, &greeting.nonce));
         login.plugin = if proof.is_some() { greeting.plugin.clone() } else { ASK_FOR_PLUGIN.to_vec() };
         login.auth = proof.unwrap_or_default();
@@ -139,6 +139,7 @@ impl Dialer {
         server.flush(self.timeout).await?;
         let Some(socket) = server.into_stream().into_plain() else { return Err(Error::NoTls) };
         let host = self.address.rsplit_once(':').map_or(self.address.as_str(), |(host, _)| host);
+        let host = host.trim_matches(['[', ']']);
         Ok((Framed::new(tls::connect(connector, host, socket).await?), seq))
     }
 }

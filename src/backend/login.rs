@@ -16,6 +16,9 @@ use crate::{
 /// Packets of the exchange are never longer than this many bytes.
 pub const AUTH_PACKET_LIMIT: usize = 64 * 1024;
 
+/// A server that is told nothing more hears so within this time, or not.
+const GIVE_UP_LIMIT: Duration = Duration::from_secs(1);
+
 /// `caching_sha2_password`: the server knew the proof.
 const FAST_ACCEPTED: &[u8] = &[0x03];
 /// `caching_sha2_password`: the server wants the password itself.
@@ -58,6 +61,33 @@ pub async fn authenticate(
     server: &mut Framed<Stream>,
     prover: &mut impl Prover,
     write_limit: Duration,
+    asked: Asked,
+) -> Result<Vec<u8>, Error> {
+    let result = exchange(server, prover, write_limit, asked).await;
+    if let Err(Error::Client(_) | Error::Rsa(_)) = &result {
+        give_up(server).await;
+    }
+    result
+}
+
+/// The client failed in the middle. A server counts connections that break off in the handshake and in the
+/// end blocks their host (`max_connect_errors`), which would be the proxy's: so it gets a proof that it can
+/// refuse.
+async fn give_up(server: &mut Framed<Stream>) {
+    let refusal = async {
+        // Whatever number is due, a wrong one is refused as well.
+        server.put(3, &[]);
+        server.flush(GIVE_UP_LIMIT).await?;
+        server.read_packet(AUTH_PACKET_LIMIT).await
+    };
+    // It is only for the server's count.
+    let _ = tokio::time::timeout(GIVE_UP_LIMIT, refusal).await;
+}
+
+async fn exchange(
+    server: &mut Framed<Stream>,
+    prover: &mut impl Prover,
+    write_limit: Duration,
     mut asked: Asked,
 ) -> Result<Vec<u8>, Error> {
     loop {
@@ -68,6 +98,9 @@ pub async fn authenticate(
             AuthPacket::Err => return Err(Error::Refused(packet.payload)),
             AuthPacket::Switch(switch) => {
                 asked = Asked::by(switch);
+                if asked.plugin == Some(Plugin::Clear) && !server.stream().is_encrypted() {
+                    return Err(Error::Plugin("mysql_clear_password without TLS".to_owned()));
+                }
                 prover.prove(switch).await?
             }
             AuthPacket::More(FAST_ACCEPTED) if asked.is_caching_sha2() => {

@@ -45,22 +45,6 @@ pub enum Error {
     Client(#[source] framed::Error),
 }
 
-impl Error {
-    /// Whether the failure is the client's own, not the server's.
-    pub const fn is_client_side(&self) -> bool {
-        match self {
-            Self::Client(_) => true,
-            Self::Stream(_)
-            | Self::Timeout(_)
-            | Self::Refused(_)
-            | Self::Incapable(_)
-            | Self::NoTls
-            | Self::Plugin(_)
-            | Self::Rsa(_) => false,
-        }
-    }
-}
-
 impl From<io::Error> for Error {
     fn from(error: io::Error) -> Self {
         Self::Stream(error.into())

@@ -55,7 +55,7 @@ impl Backend {
     pub fn host_and_port(&self) -> (&str, u16) {
         self.address
             .rsplit_once(':')
-            .and_then(|(host, port)| Some((host, port.parse().ok()?)))
+            .and_then(|(host, port)| Some((host.trim_matches(['[', ']']), port.parse().ok()?)))
             .unwrap_or((&self.address, 3306))
     }
 }
@@ -119,7 +119,7 @@ pub struct Config {
     pub login_timeout: Duration,
     /// A server must have let a session in within this time.
     pub connect_timeout: Duration,
-    /// A client must take its answer within this time, counted for each piece of it.
+    /// A client must take its answer, and a server a command, within this time, counted for each piece.
     pub write_timeout: Duration,
     /// A replica later than this serves no reads.
     pub max_lag: Duration,

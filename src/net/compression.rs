@@ -9,7 +9,7 @@ use std::{
 
 use bytes::{Buf, BufMut, BytesMut};
 use flate2::{read::ZlibDecoder, write::ZlibEncoder};
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, ReadBuf};
 
 /// `int<3>` length, `int<1>` number, `int<3>` length before compression (0: not compressed).
 const HEADER: usize = 7;
@@ -49,14 +49,12 @@ impl Compression {
             if self.open_frame()? {
                 continue;
             }
-            let mut space = [0; READ_SIZE];
-            let mut piece = ReadBuf::new(&mut space);
-            ready!(Pin::new(&mut *socket).poll_read(cx, &mut piece))?;
-            if piece.filled().is_empty() {
+            self.frames.reserve(READ_SIZE);
+            let read = std::pin::pin!(socket.read_buf(&mut self.frames));
+            if ready!(read.poll(cx))? == 0 {
                 let cut = !self.frames.is_empty();
                 return Poll::Ready(if cut { Err(io::ErrorKind::UnexpectedEof.into()) } else { Ok(()) });
             }
-            self.frames.extend_from_slice(piece.filled());
         }
         let len = self.plain.len().min(buf.remaining());
         buf.put_slice(&self.plain.split_to(len));
@@ -73,7 +71,7 @@ impl Compression {
             self.plain.extend_from_slice(payload);
         } else {
             // The length was promised; what is longer is not read, what is shorter is refused.
-            let mut text = Vec::with_capacity(plain_len);
+            let mut text = Vec::new();
             ZlibDecoder::new(payload).take(plain_len as u64).read_to_end(&mut text)?;
             if text.len() != plain_len {
                 return Err(io::ErrorKind::InvalidData.into());

@@ -21,7 +21,7 @@ impl Replica {
         Self { name, state: AtomicU8::new(State::Joining as u8) }
     }
 
-    /// Its state at the last look, or as a session found it since.
+    /// Its state at the last look.
     pub fn state(&self) -> State {
         State::from_u8(self.state.load(Ordering::Relaxed))
     }

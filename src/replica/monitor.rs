@@ -100,13 +100,14 @@ impl Monitor {
         };
         let field = |name: &str| status.get_opt::<Value, _>(name).and_then(Result::ok);
         let yes = |name: &str| field(name).is_some_and(|value| text(&value) == "Yes");
-        let read_only: Option<i64> = connection.query_first("SELECT @@global.read_only").await?;
+        let read_only: Option<Value> = connection.query_first("SELECT @@global.read_only").await?;
         Ok(Report {
             receiving: yes(columns.receiving),
             applying: yes(columns.applying),
             source: field(columns.source).as_ref().map(text).unwrap_or_default(),
             lag: field(columns.lag).and_then(|lag| text(&lag).parse().ok()).map(Duration::from_secs),
-            read_only: read_only == Some(1),
+            // A number, or a word where the variable has more than two values.
+            read_only: read_only.is_some_and(|value| !matches!(text(&value).as_str(), "" | "0" | "OFF")),
         })
     }
 }

@@ -62,6 +62,7 @@ pub fn decide(statement: &Statement, session: Session, replica: Replica) -> Rout
 fn asks_about_last_result(statement: &Statement) -> bool {
     statement.facts.contains(Facts::LAST_RESULT)
         && matches!(statement.kind, Kind::Read | Kind::Show)
+        && statement.tables.is_empty()
         && !statement.facts.intersects(
             Facts::MAY_WRITE
                 .and(Facts::MULTI)

@@ -8,7 +8,7 @@ use super::{
     prover::{ClientProver, Learned, Proof},
 };
 use crate::{
-    auth::{Credential, Plugin, Secret, plugin::NativeHash},
+    auth::{Credential, NativeSecret, Plugin, Secret, plugin::NativeHash},
     backend::{self, dial::Opened},
     config::StaticAccount,
     net::Stream,
@@ -213,7 +213,7 @@ async fn look_up_native(context: &Context, user: &[u8], proof: &Proof) -> Option
             .iter()
             .filter_map(|stored| parse_stored(stored))
             .find_map(|stored| proof.native_hash(&stored))
-            .map(Credential::Native),
+            .map(|hash| Credential::Native(NativeSecret::new(hash))),
         Ok(Err(error)) => {
             tracing::warn!(user = %String::from_utf8_lossy(user), %error, "no look at the account: its reads stay on the primary");
             None

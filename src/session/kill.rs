@@ -11,7 +11,7 @@ use crate::{
     backend,
     route::{Reason, Route, Target},
     sql::Statement,
-    wire::{command::Answer, err::SqlError, framed::Head, header::Header, query, reader::Reader},
+    wire::{command::Answer, err::SqlError, framed::Head, query, reader::Reader},
 };
 
 /// ER_NO_SUCH_THREAD.
@@ -39,7 +39,7 @@ impl Session {
     /// COM_PROCESS_KILL.
     /// <https://dev.mysql.com/doc/dev/mysql-server/latest/page_protocol_com_process_kill.html>
     pub(super) async fn process_kill(&mut self, head: Head) -> Result<(), Error> {
-        let payload = self.client.received().get(Header::LEN + 1..head.len).unwrap_or_default();
+        let payload = self.payload(head).get(1..).unwrap_or_default();
         let id = Reader::new(payload).u32("connection id").ok();
         match id.and_then(|id| self.context.registry.find(id)) {
             Some(victim) => self.kill_session(head, &victim, false).await,
@@ -48,8 +48,7 @@ impl Session {
     }
 
     fn killed_id(&self, head: Head, statement: &Statement) -> Option<u32> {
-        let payload = self.client.received().get(Header::LEN..head.len)?;
-        let text = query::text(payload, self.capabilities).ok()?;
+        let text = query::text(self.payload(head), self.capabilities).ok()?;
         let number = text.get(statement.kill.as_ref()?.number.clone())?;
         std::str::from_utf8(number).ok()?.parse().ok()
     }
@@ -88,8 +87,7 @@ impl Session {
         match self.primary.ask(&statement, self.context.config.connect_timeout).await {
             Ok(_) => Ok(Ok(())),
             Err(backend::Error::Refused(payload)) => Ok(Err(payload)),
-            Err(backend::Error::Stream(error)) => Err(self.primary_failed(error, false).await),
-            Err(error) => Err(Error::Login(error)),
+            Err(error) => Err(self.ask_failed(error).await),
         }
     }
 

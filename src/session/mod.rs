@@ -15,7 +15,7 @@ mod replica_link;
 mod state;
 mod user;
 
-use std::sync::Arc;
+use std::{ops::ControlFlow, sync::Arc};
 
 use tokio::{net::TcpStream, time::Instant};
 use tokio_util::sync::CancellationToken;
@@ -37,9 +37,9 @@ use crate::{
     wire::{
         Capabilities, Command,
         command::{Answer, answer, from_byte},
-        err::{SqlError, put_plain_ok},
+        err::{ERR_HEADER, SqlError, put_plain_ok},
         framed::{self, Framed, Head},
-        header::Header,
+        header::{Header, Walk},
         login::Login,
     },
 };
@@ -129,27 +129,26 @@ impl Session {
                 () = self.handle.killed.cancelled() => return Err(Error::Killed),
             };
             let Some(head) = head else { return Ok(()) };
-            if self.command(head).await?.is_break() {
+            if self.command(head, shutdown).await?.is_break() {
                 return Ok(());
             }
         }
     }
 
     /// Runs the command at the front of the client's buffer.
-    async fn command(&mut self, head: Head) -> Result<std::ops::ControlFlow<()>, Error> {
-        let go_on = std::ops::ControlFlow::Continue(());
+    async fn command(&mut self, head: Head, shutdown: &CancellationToken) -> Result<ControlFlow<()>, Error> {
+        let go_on = ControlFlow::Continue(());
         if head.header.seq != 0 {
             self.tell(SqlError::out_of_order()).await?;
-            return Ok(std::ops::ControlFlow::Break(()));
+            return Ok(ControlFlow::Break(()));
         }
-        let first = self.client.received().get(Header::LEN).copied();
-        let command = first.and_then(from_byte);
+        let command = self.payload(head).first().copied().and_then(from_byte);
         let Some((command, shape)) = command.and_then(|command| Some((command, answer(command)?))) else {
             self.refuse(head).await?;
             return Ok(go_on);
         };
         match command {
-            Command::COM_QUIT => return Ok(std::ops::ControlFlow::Break(())),
+            Command::COM_QUIT => return Ok(ControlFlow::Break(())),
             Command::COM_PING => self.pong(head).await?,
             Command::COM_QUERY => self.query(head).await?,
             Command::COM_CHANGE_USER => self.change_user(head).await?,
@@ -158,15 +157,17 @@ impl Session {
             Command::COM_STMT_PREPARE => self.prepare(head).await?,
             Command::COM_STMT_EXECUTE | Command::COM_STMT_BULK_EXECUTE => self.execute(head).await?,
             Command::COM_STMT_CLOSE => self.close_statement(head).await?,
-            _ if shape == Answer::Tunnel => {
-                self.tunnel(head).await?;
-                return Ok(std::ops::ControlFlow::Break(()));
-            }
+            _ if shape == Answer::Tunnel => return self.tunnel(head, shutdown).await,
             _ => {
                 self.run_on_primary(head, shape, None).await?;
             }
         }
         Ok(go_on)
+    }
+
+    /// What is in the client's buffer of the command at its front, without the header.
+    fn payload(&self, head: Head) -> &[u8] {
+        self.client.received().get(Header::LEN..head.len).unwrap_or_default()
     }
 
     /// Sends a command to the primary and its answer to the client; gives the id that a prepare answer had.
@@ -179,6 +180,19 @@ impl Session {
         if let Some(statement) = statement {
             self.state.before(statement);
         }
+        if shape != Answer::None {
+            self.state.last_target = Target::Primary;
+        }
+        self.exchange(Some(head), shape, statement).await
+    }
+
+    /// See [`Session::run_on_primary`]; without `head`, for a command that the primary has already.
+    async fn exchange(
+        &mut self,
+        head: Option<Head>,
+        shape: Answer,
+        statement: Option<&sql::Statement>,
+    ) -> Result<Option<u32>, Error> {
         self.begin_statement(Target::Primary);
         let mut listener = Listener {
             state: Some(&mut self.state),
@@ -193,7 +207,11 @@ impl Session {
             write_limit: self.context.config.write_timeout,
             sent: false,
         };
-        let result = match relay.send(head).await {
+        let sending = match head {
+            Some(head) => relay.send(head).await,
+            None => Ok(()),
+        };
+        let result = match sending {
             Ok(()) => relay.answer(shape, &mut listener).await,
             Err(error) => Err(relay.hear_out(error, shape, &mut listener).await),
         };
@@ -235,6 +253,17 @@ impl Session {
         Error::Primary(error)
     }
 
+    /// A question of the proxy's own to the primary got no answer: the session cannot go on.
+    async fn ask_failed(&mut self, error: backend::Error) -> Error {
+        match error {
+            backend::Error::Stream(error) => self.primary_failed(error, false).await,
+            other => {
+                let error = std::io::Error::other(other.to_string());
+                self.primary_failed(framed::Error::Io(error), false).await
+            }
+        }
+    }
+
     /// The primary spoke or hung up between two commands: it timed the session out, killed it, or shuts
     /// down. Its last words go to the client.
     async fn primary_left(&mut self, spoke: std::io::Result<bool>) -> Result<(), Error> {
@@ -272,24 +301,44 @@ impl Session {
 
     /// Takes a whole command out of the client's buffer and gives the answer's first sequence number.
     async fn drop_command(&mut self, head: Head) -> Result<u8, Error> {
-        if head.is_complete() {
-            self.client.consume(head.len);
-            return Ok(head.header.seq.wrapping_add(1));
+        let mut walk = Walk::new(head.header);
+        self.client.consume(Header::LEN);
+        loop {
+            let len = walk.advance(self.client.received()).map_err(|error| Error::Client(error.into()))?;
+            self.client.consume(len);
+            if walk.is_done() {
+                return Ok(walk.next_seq());
+            }
+            if !self.client.fill().await.map_err(Error::client_io)? {
+                return Err(Error::Client(framed::Error::Cut));
+            }
         }
-        let packet = self.client.read_packet(usize::MAX).await.map_err(Error::Client)?;
-        Ok(packet.next_seq)
     }
 
-    /// The connection becomes a stream of replication events, as long as both sides like.
-    async fn tunnel(&mut self, head: Head) -> Result<(), Error> {
+    /// The connection becomes a stream of replication events, as long as both sides like, unless the primary
+    /// refuses.
+    async fn tunnel(&mut self, head: Head, shutdown: &CancellationToken) -> Result<ControlFlow<()>, Error> {
         let started = Instant::now();
-        let len = head.len;
-        self.client.forward(len, &mut self.primary.framed);
-        self.begin_statement(Target::Primary);
-        let result = framed::tunnel(&mut self.client, &mut self.primary.framed).await;
-        self.end_statement(Target::Primary);
+        self.primary.begin_forwarded();
+        self.client.forward(head.len, &mut self.primary.framed);
+        let limit = self.context.config.write_timeout;
+        self.primary.framed.flush(limit).await.map_err(|error| Error::Primary(error.into()))?;
+        while self.primary.framed.received().len() <= Header::LEN {
+            if !self.primary.framed.fill().await.map_err(|error| Error::Primary(error.into()))? {
+                return Err(self.primary_failed(framed::Error::Cut, false).await);
+            }
+        }
         self.count(Route::primary(Reason::Tunnel), sql::Kind::Admin, started);
-        result.map_err(Error::client_io)
+        if self.primary.framed.received().get(Header::LEN) == Some(&ERR_HEADER) {
+            self.exchange(None, Answer::Single, None).await?;
+            return Ok(ControlFlow::Continue(()));
+        }
+        tokio::select! {
+            ended = framed::tunnel(&mut self.client, &mut self.primary.framed) => ended.map_err(Error::client_io)?,
+            () = shutdown.cancelled() => {}
+            () = self.handle.killed.cancelled() => return Err(Error::Killed),
+        }
+        Ok(ControlFlow::Break(()))
     }
 
     fn count(&self, route: Route, kind: sql::Kind, started: Instant) {
@@ -298,7 +347,6 @@ impl Session {
 
     /// Leaves the servers in order.
     async fn end(mut self) {
-        self.context.registry.leave(self.id);
         self.replica.close().await;
         self.primary.quit().await;
         self.client.shutdown().await;

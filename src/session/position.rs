@@ -10,10 +10,10 @@ const MAX_GTIDS_LEN: usize = 4096;
 pub(super) struct Position {
     /// GTIDs of this session's commits, as the primary gave them, separated by commas.
     gtids: Vec<u8>,
-    /// Something may have been written, and no GTID told.
+    /// Something may have been written that no GTID speaks for.
     unknown: bool,
-    /// The running command has several statements: one GTID does not speak for all of them.
-    many: bool,
+    /// The running command, or its transaction, may have written; its commit will tell.
+    pending: bool,
     /// The running command reported a commit.
     committed: bool,
     /// Without GTIDs: reads stay on the primary until then.
@@ -36,8 +36,8 @@ pub(super) enum Need<'a> {
 impl Position {
     /// A command that may write is about to run; `many`: as several statements.
     pub(super) const fn will_write(&mut self, many: bool) {
-        self.unknown = true;
-        self.many = many;
+        self.unknown |= many;
+        self.pending = true;
         self.committed = false;
     }
 
@@ -47,7 +47,6 @@ impl Position {
         if self.gtids.len() + gtids.len() > MAX_GTIDS_LEN {
             self.gtids.clear();
             self.unknown = true;
-            self.many = true;
             return;
         }
         if !self.gtids.is_empty() {
@@ -56,12 +55,20 @@ impl Position {
         self.gtids.extend_from_slice(gtids);
     }
 
-    /// The command is over; a commit that it reported settles what it and its transaction wrote.
+    /// The command is over. A commit that it reported settles what it and its transaction wrote; without
+    /// one, what was written outside of a transaction stays unknown.
     pub(super) const fn settle(&mut self, in_transaction: bool) {
-        if self.committed && !self.many && !in_transaction {
-            self.unknown = false;
+        if !in_transaction {
+            self.unknown |= self.pending && !self.committed;
+            self.pending = false;
         }
         self.committed = false;
+    }
+
+    /// Nothing that was known of the replica counts any more: it is a new connection, maybe to a replica
+    /// that was filled anew.
+    pub(super) const fn ask_anew(&mut self) {
+        self.unknown = true;
     }
 
     /// What to find out.
@@ -69,7 +76,7 @@ impl Position {
         if self.hold.is_some_and(|until| until <= now) {
             self.hold = None;
         }
-        if self.unknown {
+        if self.unknown || self.pending {
             Need::Primary
         } else if self.hold.is_some() {
             Need::Time
@@ -84,13 +91,13 @@ impl Position {
     pub(super) fn primary_is_at(&mut self, gtids: Vec<u8>) {
         self.gtids = gtids;
         self.unknown = false;
-        self.many = false;
+        self.pending = false;
     }
 
     /// The primary has no GTIDs: wait until `until`.
     pub(super) const fn hold_until(&mut self, until: Instant) {
         self.unknown = false;
-        self.many = false;
+        self.pending = false;
         self.hold = Some(until);
     }
 
@@ -136,6 +143,27 @@ mod tests {
         position.committed(b"u:7");
         position.settle(false);
         assert_eq!(need(&mut position), Need::Gtids(b"u:7"));
+    }
+
+    #[test]
+    fn a_later_write_does_not_speak_for_an_earlier_one() {
+        let mut position = Position::default();
+        position.will_write(false);
+        position.settle(false);
+        position.will_write(false);
+        position.committed(b"u:12");
+        position.settle(false);
+        assert_eq!(need(&mut position), Need::Primary);
+    }
+
+    #[test]
+    fn a_new_connection_is_asked_even_without_writes() {
+        let mut position = Position::default();
+        position.ask_anew();
+        assert_eq!(need(&mut position), Need::Primary);
+        position.primary_is_at(b"u:1-5".to_vec());
+        position.covered();
+        assert_eq!(need(&mut position), Need::Nothing);
     }
 
     #[test]

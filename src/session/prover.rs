@@ -77,6 +77,9 @@ impl<'a> ClientProver<'a> {
 
 impl Prover for ClientProver<'_> {
     async fn prove(&mut self, switch: AuthSwitch<'_>) -> Result<Vec<u8>, Error> {
+        if switch.plugin == Plugin::Clear.name() && !self.client.stream().is_encrypted() {
+            return Err(Error::Plugin("mysql_clear_password without TLS".to_owned()));
+        }
         let mut payload = Vec::new();
         switch.put(&mut payload);
         let answer = self.exchange(&payload).await?;

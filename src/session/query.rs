@@ -17,7 +17,6 @@ use crate::{
         Command,
         command::Answer,
         framed::{self, Head},
-        header::Header,
         query,
         reader::Reader,
     },
@@ -59,6 +58,9 @@ impl Session {
         if statement.facts.contains(Facts::MENTIONS_SESSION_TRACK) {
             self.give_up_tracking().await?;
         }
+        if self.state.unsettled {
+            self.settle().await?;
+        }
         let mut route = decide(&statement, self.view(), self.replica_view());
         if route.target == Target::Replica {
             route = match self.try_replica(head, route).await? {
@@ -70,28 +72,24 @@ impl Session {
                 ControlFlow::Continue(reason) => Route::primary(reason),
             };
         }
-        let names = statement.facts.contains(Facts::SETS_NAMES).then(|| self.text(head).map(<[u8]>::to_vec));
         self.run_on_primary(head, Answer::Results, Some(&statement)).await?;
-        if let Some(Some(names)) = names {
-            self.state.replay.names(&names);
-        }
-        self.state.last_target = Target::Primary;
         self.count(route, statement.kind, started);
         Ok(())
     }
 
     /// A statement that is too long to be looked at as a whole, or comes with malformed attributes: to the
-    /// primary. Its beginning tells whether it is a plain write; anything else may leave state behind.
+    /// primary. More statements may follow its beginning, so that only what the primary reports is known of
+    /// its effects.
     async fn long_query(&mut self, head: Head, started: Instant) -> Result<(), Error> {
-        let payload = self.client.received().get(Header::LEN..head.len).unwrap_or_default();
-        let beginning = query::text(payload, self.capabilities).unwrap_or_default();
-        let kind = sql::classify(beginning, self.state.dialect).kind;
+        let beginning = query::text(self.payload(head), self.capabilities).unwrap_or_default();
+        let mut statement = sql::classify(beginning, self.state.dialect);
+        let kind = statement.kind;
+        statement.facts.insert(Facts::MULTI.and(Facts::MAY_WRITE));
         if kind != Kind::Write {
-            self.state.tie(Reason::SessionState);
+            statement.kind = Kind::Unknown;
+            statement.facts.insert(Facts::SETS_UNREPORTED);
         }
-        self.state.position.will_write(true);
-        self.run_on_primary(head, Answer::Results, None).await?;
-        self.state.last_target = Target::Primary;
+        self.run_on_primary(head, Answer::Results, Some(&statement)).await?;
         self.count(Route::primary(Reason::Unparsed), kind, started);
         Ok(())
     }
@@ -106,8 +104,7 @@ impl Session {
         if !head.is_complete() {
             return None;
         }
-        let payload = self.client.received().get(Header::LEN..head.len)?;
-        query::text(payload, self.capabilities).ok()
+        query::text(self.payload(head), self.capabilities).ok()
     }
 
     fn view(&self) -> route::Session {
@@ -148,7 +145,11 @@ impl Session {
                 Err(unusable) => return Ok(ControlFlow::Continue(unusable.reason())),
             }
         };
-        let Some((server, pulse)) = self.replica.connection_and_pulse().filter(|_| ready) else {
+        if !ready {
+            return Ok(ControlFlow::Continue(route.reason));
+        }
+        self.begin_statement(Target::Replica);
+        let Some((server, pulse)) = self.replica.connection_and_pulse() else {
             return Ok(ControlFlow::Continue(route.reason));
         };
         let mut relay = Relay {
@@ -164,7 +165,6 @@ impl Session {
             hold_errors: true,
             prepared: None,
         };
-        self.handle.set_running(Some(Target::Replica));
         let work = async {
             relay.send_copy(head).await?;
             relay.answer(Answer::Results, &mut listener).await
@@ -176,7 +176,7 @@ impl Session {
             () = self.handle.killed.cancelled() => return Err(Error::Killed),
         };
         let sent = relay.sent;
-        self.handle.set_running(None);
+        self.end_statement(Target::Replica);
         self.after_replica(head, result, sent).await
     }
 
@@ -218,8 +218,15 @@ impl Session {
 
     /// Makes the replica's connection fit for this session's next read.
     pub(super) async fn prepare_replica(&mut self) -> Result<Result<(), Unusable>, Error> {
-        let Some((_, dialer)) = &self.context.replica else { return Ok(Err(Unusable::Down)) };
-        let Some(credential) = &self.credential else { return Ok(Err(Unusable::Down)) };
+        if self.state.collation_unknown {
+            self.ask_collation().await?;
+        }
+        let (Some((_, dialer)), Some(credential)) = (&self.context.replica, &self.credential) else {
+            return Ok(Err(Unusable::Down));
+        };
+        if !self.replica.is_open() {
+            self.state.position.ask_anew();
+        }
         let encrypt = self.client.stream().is_encrypted();
         let opened = self
             .replica
@@ -249,7 +256,7 @@ impl Session {
     }
 
     fn prepared_text(&self, head: Head) -> Option<Arc<Statement>> {
-        let text = self.client.received().get(Header::LEN + 1..head.len).filter(|_| head.is_complete())?;
+        let text = self.payload(head).get(1..).filter(|_| head.is_complete())?;
         Some(self.context.statements.classify(text, self.state.dialect))
     }
 
@@ -259,10 +266,11 @@ impl Session {
         let shape = if self.asks_for_cursor(head) { Answer::CursorOrResults } else { Answer::Results };
         let statement = self.statement_id(head).and_then(|id| self.state.prepared.get(&id).cloned());
         if statement.is_none() {
+            // A text that was too long to be looked at.
             self.state.position.will_write(true);
+            self.state.tie(Reason::SessionState);
         }
         self.run_on_primary(head, shape, statement.as_deref()).await?;
-        self.state.last_target = Target::Primary;
         let kind = statement.as_ref().map_or(Kind::Unknown, |statement| statement.kind);
         self.count(Route::primary(Reason::Prepared), kind, started);
         Ok(())
@@ -281,16 +289,12 @@ impl Session {
     /// stands behind the statement id; other bits there are about parameters.
     fn asks_for_cursor(&self, head: Head) -> bool {
         const CURSOR_TYPES: u8 = 0b0111;
-        let received = self.client.received();
-        received.get(Header::LEN) == Some(&(Command::COM_STMT_EXECUTE as u8))
-            && received
-                .get(Header::LEN + 5)
-                .filter(|_| head.len > Header::LEN + 5)
-                .is_some_and(|flags| flags & CURSOR_TYPES != 0)
+        let payload = self.payload(head);
+        payload.first() == Some(&(Command::COM_STMT_EXECUTE as u8))
+            && payload.get(5).is_some_and(|flags| flags & CURSOR_TYPES != 0)
     }
 
     fn statement_id(&self, head: Head) -> Option<u32> {
-        let payload = self.client.received().get(Header::LEN + 1..head.len)?;
-        Reader::new(payload).u32("statement id").ok()
+        Reader::new(self.payload(head).get(1..)?).u32("statement id").ok()
     }
 }

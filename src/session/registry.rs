@@ -40,19 +40,13 @@ impl Registry {
         self.0.remove(&id);
     }
 
-    /// The session that its client knows by `id`.
+    /// The session that its client knows by `id`, or whose connection to the primary has it.
     pub fn find(&self, id: u32) -> Option<Arc<Handle>> {
-        self.0.get(&id).map(|entry| Arc::clone(&entry))
-    }
-
-    /// Number of sessions.
-    pub fn len(&self) -> usize {
-        self.0.len()
-    }
-
-    /// Whether there are none.
-    pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        let by_greeting = self.0.get(&id).map(|entry| Arc::clone(&entry));
+        by_greeting.or_else(|| {
+            let by_thread = self.0.iter().find(|entry| entry.thread(Target::Primary) == Some(id));
+            by_thread.map(|entry| Arc::clone(&entry))
+        })
     }
 }
 

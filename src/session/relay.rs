@@ -89,7 +89,7 @@ impl Relay<'_> {
     /// # Errors
     /// When either side fails.
     pub(super) async fn send(&mut self, head: Head) -> Result<(), Error> {
-        self.server.framed.stream_mut().begin_command();
+        self.server.begin_forwarded();
         self.client.forward(head.len, &mut self.server.framed);
         if !head.is_complete() {
             self.send_rest(head).await?;
@@ -102,7 +102,7 @@ impl Relay<'_> {
     /// # Errors
     /// When the server fails.
     pub(super) async fn send_copy(&mut self, head: Head) -> Result<(), Error> {
-        self.server.framed.stream_mut().begin_command();
+        self.server.begin_forwarded();
         let command = self.client.received().get(..head.len).unwrap_or_default();
         self.server.framed.tx.extend_from_slice(command);
         self.flush_server().await
@@ -145,6 +145,7 @@ impl Relay<'_> {
                 Event::Packet { kind: Kind::Err, len } if listener.hold_errors && !self.sent => {
                     let packet = self.server.framed.received().get(..len).unwrap_or_default().to_vec();
                     self.server.framed.consume(len);
+                    self.server.busy = false;
                     return Ok(Outcome::Rejected(HeldError { packet }));
                 }
                 Event::Packet { kind: Kind::LocalInfile, len } => {
@@ -157,7 +158,9 @@ impl Relay<'_> {
                     self.server.framed.consume(len);
                 }
                 Event::NeedMore => {
-                    if !self.client.tx.is_empty() && !listener.hold_errors {
+                    // What arrived so far does not wait for more, unless an error may follow for which another
+                    // server is to be tried.
+                    if !listener.hold_errors || self.sent {
                         self.flush_client().await?;
                     }
                     let more = self.server.framed.fill().await.map_err(server_io)?;
@@ -171,6 +174,7 @@ impl Relay<'_> {
                 self.flush_client().await?;
             }
         }
+        self.server.busy = false;
         self.flush_client().await?;
         Ok(Outcome::Delivered)
     }
@@ -210,7 +214,13 @@ impl Relay<'_> {
                 listener.prepared = Some(PreparedOk::parse(payload, self.server.capabilities)?.id);
                 self.client.tx.extend_from_slice(packet);
             }
-            Kind::Err | Kind::LocalInfile => self.client.tx.extend_from_slice(packet),
+            Kind::Err => {
+                if let Some(state) = &mut listener.state {
+                    state.observe_silence(listener.statement);
+                }
+                self.client.tx.extend_from_slice(packet);
+            }
+            Kind::LocalInfile => self.client.tx.extend_from_slice(packet),
         }
         Ok(())
     }
@@ -245,10 +255,18 @@ pub(super) fn put_end(
     out: &mut Vec<u8>,
 ) -> Result<(), Malformed> {
     if payload.first() == Some(&EOF_HEADER) && !server.deprecate_eof() {
-        if let Some(state) = &mut listener.state {
-            state.observe_status(parse_eof(payload)?);
-        }
+        let status = parse_eof(payload)?;
         out.extend_from_slice(packet);
+        if let Some(state) = &mut listener.state {
+            state.observe_status(status);
+            if listener.statement.is_some() {
+                state.observe_silence(listener.statement);
+            }
+            // The flag that something was tracked; the last byte holds it.
+            if let Some(flags) = out.last_mut().filter(|_| !state.transparent) {
+                *flags &= !TRACKED_FLAG;
+            }
+        }
         return Ok(());
     }
     let ok = OkPacket::parse(payload)?;
@@ -276,8 +294,11 @@ const TRACKED_BY_DEFAULT: [&[u8]; 5] = [
     b"time_zone",
 ];
 
+/// The upper byte of SERVER_SESSION_STATE_CHANGED.
+const TRACKED_FLAG: u8 = 0x40;
+
 /// The part of an OK packet's session state that a client gets that asked for nothing special: these
-/// variables and the schema.
+/// variables, and what the proxy does not ask for.
 fn tracked_by_default(ok: &OkPacket<'_>) -> Result<Vec<u8>, Malformed> {
     let mut kept = Vec::new();
     let mut trackers = ok.trackers();
@@ -290,11 +311,11 @@ fn tracked_by_default(ok: &OkPacket<'_>) -> Result<Vec<u8>, Malformed> {
                 kept.push(Entry::VARIABLES);
                 kept.put_lenenc_bytes(&data);
             }
-            Tracker::Schema(_) | Tracker::Other(5) => {
+            Tracker::Schema(_) | Tracker::Other(_) => {
                 kept.push(entry.kind);
                 kept.put_lenenc_bytes(entry.data);
             }
-            _ => {}
+            Tracker::Variable { .. } | Tracker::Gtids(_) | Tracker::StateChange => {}
         })?;
     }
     Ok(kept)

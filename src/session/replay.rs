@@ -7,6 +7,8 @@ enum Rule {
     Replay,
     /// It concerns writes, or the connection to the primary alone.
     Ignore,
+    /// Only with this value a replica can answer as the primary would.
+    Only(&'static [u8]),
 }
 
 /// Variables that applications set. Any other ties the session to the primary. Sorted, for the search.
@@ -53,9 +55,9 @@ const RULES: &[(&str, Rule)] = &[
     ("session_track_state_change", Rule::Ignore),
     ("session_track_system_variables", Rule::Ignore),
     ("sort_buffer_size", Rule::Replay),
-    ("sql_auto_is_null", Rule::Replay),
+    ("sql_auto_is_null", Rule::Only(b"OFF")),
     ("sql_big_selects", Rule::Replay),
-    ("sql_log_bin", Rule::Ignore),
+    ("sql_log_bin", Rule::Only(b"ON")),
     ("sql_mode", Rule::Replay),
     ("sql_notes", Rule::Replay),
     ("sql_quote_show_create", Rule::Ignore),
@@ -71,9 +73,6 @@ const RULES: &[(&str, Rule)] = &[
     ("windowing_use_high_precision", Rule::Replay),
 ];
 
-/// The key of `SET NAMES`, which no variable has.
-const NAMES: &[u8] = b"";
-
 /// Settings in the order in which they were last made.
 #[derive(Debug, Default)]
 pub(super) struct Replay {
@@ -83,8 +82,8 @@ pub(super) struct Replay {
 
 #[derive(Debug)]
 struct Entry {
-    key: Vec<u8>,
-    statement: Vec<u8>,
+    name: Vec<u8>,
+    assignment: Vec<u8>,
     version: u64,
 }
 
@@ -94,45 +93,40 @@ impl Replay {
         self.version
     }
 
-    /// Statements made after `version`, oldest first.
-    pub(super) fn since(&self, version: u64) -> impl Iterator<Item = &[u8]> {
-        self.entries
-            .iter()
-            .filter(move |entry| entry.version > version)
-            .map(|entry| entry.statement.as_slice())
+    /// One statement that makes the settings made after `version`, oldest first; `None` when there are none.
+    pub(super) fn since(&self, version: u64) -> Option<Vec<u8>> {
+        let mut new: Vec<_> = self.entries.iter().filter(|entry| entry.version > version).collect();
+        // Setting a character set chooses its default collation, whatever was said of it before.
+        new.sort_by_key(|entry| entry.name == b"collation_connection");
+        let assignments: Vec<_> = new.iter().map(|entry| entry.assignment.as_slice()).collect();
+        (!assignments.is_empty()).then(|| [b"SET SESSION ", assignments.join(&b", "[..]).as_slice()].concat())
     }
 
-    /// A variable has a new value. False when it is not known what that means for reads.
+    /// A variable has a new value. False when a replica cannot be told, or it is not known what that means
+    /// for reads.
     #[must_use]
     pub(super) fn variable(&mut self, name: &[u8], value: &[u8]) -> bool {
         let rule = RULES.binary_search_by(|(known, _)| known.as_bytes().cmp(name));
         match rule.ok().and_then(|at| RULES.get(at)) {
             Some((_, Rule::Ignore)) => true,
+            Some((_, Rule::Only(only))) => value == *only,
             Some((_, Rule::Replay)) => {
-                self.remember(name, assignment(name, value));
+                self.version += 1;
+                self.entries.retain(|entry| entry.name != name);
+                let assignment = assignment(name, value);
+                self.entries.push(Entry { name: name.to_vec(), assignment, version: self.version });
                 true
             }
             None => false,
         }
     }
-
-    /// `SET NAMES` or `SET CHARACTER SET` was said in these words.
-    pub(super) fn names(&mut self, statement: &[u8]) {
-        self.remember(NAMES, statement.to_vec());
-    }
-
-    fn remember(&mut self, key: &[u8], statement: Vec<u8>) {
-        self.version += 1;
-        self.entries.retain(|entry| entry.key != key);
-        self.entries.push(Entry { key: key.to_vec(), statement, version: self.version });
-    }
 }
 
-/// `SET name = value`, as a number where it looks like one (numeric variables refuse strings), as NULL where
+/// `name = value`, as a number where it looks like one (numeric variables refuse strings), as NULL where
 /// it is empty and the variable may be NULL, else as a string in hexadecimal, which no sql_mode and no
 /// character set can misread.
 fn assignment(name: &[u8], value: &[u8]) -> Vec<u8> {
-    let mut statement = [b"SET ", name, b"="].concat();
+    let mut statement = [name, b"="].concat();
     let is_number =
         !value.is_empty() && value.iter().all(|b| b.is_ascii_digit() || *b == b'.') && name != b"time_zone";
     if is_number {
@@ -164,26 +158,46 @@ mod tests {
     #[test]
     fn settings_are_said_once_and_in_order() {
         let mut replay = Replay::default();
+        assert_eq!(replay.since(0), None);
         assert!(replay.variable(b"sql_mode", b"ANSI"));
-        replay.names(b"SET NAMES latin1");
+        assert!(replay.variable(b"sql_select_limit", b"7"));
         let seen = replay.version();
         assert!(replay.variable(b"sql_mode", b""));
         assert!(replay.variable(b"group_concat_max_len", b"1024"));
         assert!(replay.variable(b"autocommit", b"ON"));
         assert!(!replay.variable(b"rand_seed1", b"5"));
-        let all: Vec<_> = replay.since(0).collect();
-        assert_eq!(all, [&b"SET NAMES latin1"[..], b"SET sql_mode=''", b"SET group_concat_max_len=1024"]);
-        assert_eq!(replay.since(seen).count(), 2);
-        assert_eq!(replay.since(replay.version()).count(), 0);
+        let all = b"SET SESSION sql_select_limit=7, sql_mode='', group_concat_max_len=1024";
+        assert_eq!(replay.since(0).as_deref(), Some(&all[..]));
+        let later = b"SET SESSION sql_mode='', group_concat_max_len=1024";
+        assert_eq!(replay.since(seen).as_deref(), Some(&later[..]));
+        assert_eq!(replay.since(replay.version()), None);
+    }
+
+    #[test]
+    fn a_collation_is_said_after_its_character_set() {
+        let mut replay = Replay::default();
+        assert!(replay.variable(b"collation_connection", b"latin1_bin"));
+        assert!(replay.variable(b"character_set_connection", b"latin1"));
+        let text = String::from_utf8(replay.since(0).unwrap()).unwrap();
+        assert!(text.find("character_set_connection").unwrap() < text.find("collation_connection").unwrap());
+    }
+
+    #[test]
+    fn some_settings_have_no_equal_on_a_replica() {
+        let mut replay = Replay::default();
+        assert!(replay.variable(b"sql_log_bin", b"ON"));
+        assert!(!replay.variable(b"sql_log_bin", b"OFF"));
+        assert!(!replay.variable(b"sql_auto_is_null", b"ON"));
+        assert_eq!(replay.version(), 0);
     }
 
     #[test]
     fn values_cannot_break_out() {
-        assert_eq!(assignment(b"time_zone", b"a'b"), b"SET time_zone=_utf8mb4 0x612762");
-        assert_eq!(assignment(b"character_set_results", b""), b"SET character_set_results=NULL");
+        assert_eq!(assignment(b"time_zone", b"a'b"), b"time_zone=_utf8mb4 0x612762");
+        assert_eq!(assignment(b"character_set_results", b""), b"character_set_results=NULL");
         assert_eq!(
             assignment(b"sql_select_limit", b"18446744073709551615"),
-            b"SET sql_select_limit=18446744073709551615"
+            b"sql_select_limit=18446744073709551615"
         );
     }
 }

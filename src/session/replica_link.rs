@@ -3,7 +3,8 @@
 
 use std::time::Duration;
 
-use tokio::time::{Instant, Interval, interval};
+use mysql_common::constants::CapabilityFlags;
+use tokio::time::{Instant, Interval, MissedTickBehavior, interval};
 
 use super::{Error, Session, position::Need, state::State};
 use crate::{
@@ -15,11 +16,13 @@ use crate::{
         Metrics,
         metrics::{BackendGauge, Use},
     },
-    wire::{framed, login::Login},
+    wire::login::Login,
 };
 
 /// After a failure a session does not try its replica again before this time has passed.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
+/// Said first on every connection to a replica.
+const READ_ONLY: &[u8] = b"SET SESSION TRANSACTION READ ONLY";
 /// A replica that is waited for is looked up at this interval.
 const PULSE: Duration = Duration::from_millis(250);
 /// A replica must answer the proxy's own short questions within this time.
@@ -146,15 +149,28 @@ impl ReplicaLink {
         if self.retry_at.is_some_and(|at| Instant::now() < at) {
             return Err(Unusable::Down);
         }
-        let login = Login { schema: state.schema.clone(), ..login.clone() };
+        let mut login = Login { schema: state.schema.clone(), ..login.clone() };
+        if !login.schema.is_empty() {
+            login.capabilities = login.capabilities.with(CapabilityFlags::CLIENT_CONNECT_WITH_DB);
+        }
         match dialer.open(login, credential, encrypt).await {
-            Ok(opened) => {
+            Ok(mut opened) => {
+                // A read that writes after all, behind a view or a function, is refused even to those whom
+                // the server's read_only does not hold back, and then runs on the primary.
+                if let Err(error) = opened.connection.ask(READ_ONLY, ASK_LIMIT).await {
+                    tracing::info!(%error, "the replica does not take a session that only reads");
+                    self.fail();
+                    return Err(Unusable::Down);
+                }
+                let mut pulse = interval(PULSE);
+                // It rests between statements; what it missed meanwhile does not count.
+                pulse.set_missed_tick_behavior(MissedTickBehavior::Delay);
                 self.open = Some(Open {
                     connection: opened.connection,
                     gauge: metrics.backend(Target::Replica),
                     schema: state.schema.clone(),
                     said: 0,
-                    pulse: interval(PULSE),
+                    pulse,
                 });
                 Ok(())
             }
@@ -173,8 +189,8 @@ impl Open {
             self.connection.select_schema(&state.schema, ASK_LIMIT).await?;
             self.schema.clone_from(&state.schema);
         }
-        for statement in state.replay.since(self.said) {
-            self.connection.ask(statement, ASK_LIMIT).await?;
+        if let Some(statement) = state.replay.since(self.said) {
+            self.connection.ask(&statement, ASK_LIMIT).await?;
         }
         self.said = state.replay.version();
         Ok(())
@@ -211,19 +227,18 @@ impl Session {
     /// Something may have been written and no GTID was told: the primary's own position covers it.
     async fn ask_primary_position(&mut self) -> Result<(), Error> {
         let question: &[u8] = match self.state.dialect.flavor {
-            Flavor::MySql => b"SELECT @@GLOBAL.gtid_executed",
+            // A set from before GTIDs were switched off covers nothing that was written since.
+            Flavor::MySql => b"SELECT IF(@@GLOBAL.gtid_mode LIKE 'ON%', @@GLOBAL.gtid_executed, '')",
             Flavor::MariaDb => b"SELECT @@GLOBAL.gtid_binlog_pos",
         };
         match self.primary.ask(question, self.context.config.connect_timeout).await {
             Ok(Some(gtids)) if !gtids.is_empty() => self.state.position.primary_is_at(gtids),
             Ok(_) | Err(backend::Error::Refused(_)) => {
-                let hold = self.context.config.unknown_position_hold;
+                // The replica may serve while it is this much behind.
+                let hold = self.context.config.unknown_position_hold + self.context.config.max_lag;
                 self.state.position.hold_until(Instant::now() + hold);
             }
-            Err(backend::Error::Stream(error)) => return Err(self.primary_failed(error, false).await),
-            Err(error) => {
-                return Err(Error::Primary(framed::Error::Io(std::io::Error::other(error.to_string()))));
-            }
+            Err(error) => return Err(self.ask_failed(error).await),
         }
         Ok(())
     }

@@ -31,8 +31,12 @@ pub(super) struct State {
     pub replay: Replay,
     /// Prepared statements of the binary protocol, by the primary's id.
     pub prepared: HashMap<u32, Arc<Statement>>,
-    /// The client handles session tracking itself: the proxy no longer listens to it.
+    /// Session tracking is the client's own affair: what servers report goes to it as it comes.
     pub transparent: bool,
+    /// The primary ended the last statement without saying what it changed; its next OK will.
+    pub unsettled: bool,
+    /// The connection's collation is not the one that was last reported.
+    pub collation_unknown: bool,
 }
 
 /// Facts of statements that may change data whatever their kind.
@@ -40,9 +44,9 @@ const MAY_WRITE: Facts = Facts::MAY_WRITE.and(Facts::UNSAFE_FUNCTION).and(Facts:
 
 impl State {
     /// A session just logged in.
-    pub(super) fn new(status: StatusFlags, schema: Vec<u8>, dialect: Dialect) -> Self {
+    pub(super) fn new(schema: Vec<u8>, dialect: Dialect, transparent: bool) -> Self {
         Self {
-            status,
+            status: StatusFlags::SERVER_STATUS_AUTOCOMMIT,
             schema,
             dialect,
             tie: None,
@@ -50,16 +54,18 @@ impl State {
             position: Position::default(),
             replay: Replay::default(),
             prepared: HashMap::new(),
-            transparent: false,
+            transparent,
+            unsettled: false,
+            collation_unknown: false,
         }
     }
 
     /// Forgets everything but what outlives COM_RESET_CONNECTION: the schema, and how far a replica must
     /// be, since what was written stays written.
-    pub(super) fn reset(&mut self) {
-        let fresh = Self::new(self.status, std::mem::take(&mut self.schema), self.dialect);
+    pub(super) fn reset(&mut self, transparent: bool) {
+        let fresh = Self::new(std::mem::take(&mut self.schema), self.dialect, transparent);
         let position = std::mem::take(&mut self.position);
-        *self = Self { position, ..fresh };
+        *self = Self { position, status: self.status, ..fresh };
     }
 
     /// Whether a transaction is open on the primary.
@@ -86,8 +92,9 @@ impl State {
         if statement.facts.contains(Facts::TEMPORARY_TABLE) {
             self.tie(Reason::TemporaryTable);
         }
-        let holds_locks =
-            statement.kind == Kind::Lock || statement.functions.iter().any(|function| function == "get_lock");
+        // FLUSH TABLES WITH READ LOCK is administration.
+        let holds_locks = matches!(statement.kind, Kind::Lock | Kind::Admin)
+            || statement.functions.iter().any(|function| function == "get_lock");
         if holds_locks {
             self.tie(Reason::SessionState);
         }
@@ -106,26 +113,40 @@ impl State {
         let mut changes = Changes::default();
         let mut trackers = ok.trackers();
         while let Some(entry) = trackers.next_entry()? {
-            entry.for_each(|tracker| self.observe_tracker(tracker, statement, &mut changes))?;
+            entry.for_each(|tracker| self.observe_tracker(tracker, &mut changes))?;
         }
-        if let Some(statement) = statement {
-            self.observe_effects(statement, &changes);
+        match (changes.character_set, changes.collation) {
+            (_, true) => self.collation_unknown = false,
+            (true, false) => self.collation_unknown = true,
+            (false, false) => {}
         }
+        match statement {
+            Some(statement) => self.observe_effects(statement, &changes),
+            // What an earlier statement did without saying so.
+            None if self.unsettled && changes.other => self.tie(Reason::TemporaryTable),
+            None => {}
+        }
+        self.unsettled = false;
         Ok(())
+    }
+
+    /// The primary ended `statement` without an OK packet: with an error, or an EOF packet, which carry no
+    /// trackers, and errors not even the status flags.
+    pub(super) fn observe_silence(&mut self, statement: Option<&Statement>) {
+        self.unsettled |= statement.is_none_or(|statement| {
+            matches!(statement.kind, Kind::Call | Kind::Execute | Kind::Unknown)
+                || statement.facts.intersects(Facts::MULTI.and(Facts::UNSAFE_FUNCTION))
+        });
     }
 
     /// The primary ended a result with these status flags.
     pub(super) const fn observe_status(&mut self, status: StatusFlags) {
-        self.status = status;
+        // Of what was tracked nothing is left to tell when these flags are said again.
+        self.status = status.difference(StatusFlags::SERVER_SESSION_STATE_CHANGED);
         self.dialect.no_backslash_escapes = status.contains(StatusFlags::SERVER_STATUS_NO_BACKSLASH_ESCAPES);
     }
 
-    fn observe_tracker(
-        &mut self,
-        tracker: Tracker<'_>,
-        statement: Option<&Statement>,
-        changes: &mut Changes,
-    ) {
+    fn observe_tracker(&mut self, tracker: Tracker<'_>, changes: &mut Changes) {
         match tracker {
             Tracker::Schema(schema) => self.schema = schema.to_vec(),
             Tracker::Gtids(gtids) | Tracker::Variable { name: b"last_gtid", value: gtids } => {
@@ -134,14 +155,17 @@ impl State {
             Tracker::Variable { name: b"statement_id", .. } => {}
             Tracker::Variable { name, value } => {
                 changes.variables = true;
-                self.observe_variable(name, value, statement);
+                // SET NAMES reports no collation, whether it chose one or not.
+                changes.character_set |= name == b"character_set_connection";
+                changes.collation |= name == b"collation_connection";
+                self.observe_variable(name, value);
             }
             Tracker::StateChange => changes.other = true,
             Tracker::Other(_) => {}
         }
     }
 
-    fn observe_variable(&mut self, name: &[u8], value: &[u8], statement: Option<&Statement>) {
+    fn observe_variable(&mut self, name: &[u8], value: &[u8]) {
         match name {
             b"sql_mode" => {
                 let modes = || value.split(|&b| b == b',');
@@ -154,24 +178,24 @@ impl State {
             }
             _ => {}
         }
-        // SET NAMES is replayed as it was said: trackers leave out the collation that it chose.
-        let by_names = statement.is_some_and(|statement| statement.facts.contains(Facts::SETS_NAMES));
-        if !by_names && !self.replay.variable(name, value) {
+        if !self.replay.variable(name, value) {
             self.tie(Reason::SessionState);
         }
     }
 
     /// State that has no tracker of its own.
     fn observe_effects(&mut self, statement: &Statement, changes: &Changes) {
-        let names = statement.facts.contains(Facts::SETS_NAMES);
+        // A SET that changed no variable has set a role, the next transaction's isolation or the like.
         let sets = matches!(statement.kind, Kind::SetSession);
-        // A SET that changed no variable, user variable or names has set a role, the next transaction's
-        // isolation or the like.
-        if sets && !names && !changes.variables && statement.variables_written.is_empty() {
+        if sets && !changes.variables && statement.variables_written.is_empty() {
             self.tie(Reason::SessionState);
         }
-        // A routine, or a text that was not understood, may have made temporary tables.
-        if changes.other && matches!(statement.kind, Kind::Call | Kind::Unknown | Kind::Execute) {
+        // What else changed may be a temporary table, unless the text says what it is.
+        let explained = matches!(
+            statement.kind,
+            Kind::SetSession | Kind::SetGlobal | Kind::Use | Kind::Prepare | Kind::Deallocate
+        ) || statement.facts.intersects(Facts::ASSIGNS_VARIABLE);
+        if changes.other && (!explained || statement.facts.contains(Facts::MULTI)) {
             self.tie(Reason::TemporaryTable);
         }
         if self.dialect.flavor == Flavor::MariaDb && statement.facts.contains(Facts::SETS_UNREPORTED) {
@@ -184,5 +208,7 @@ impl State {
 #[derive(Debug, Default)]
 struct Changes {
     variables: bool,
+    character_set: bool,
+    collation: bool,
     other: bool,
 }

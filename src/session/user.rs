@@ -19,29 +19,34 @@ use crate::{
         dial::ASK_FOR_PLUGIN,
         login::{Asked, authenticate},
     },
-    config::RouteMode,
     route::{Reason, Target},
     sql::{Dialect, Flavor},
     wire::{
-        StatusFlags, change_user::ChangeUser, command::Answer, framed::Head, header::Header, ok::OkPacket,
-        writer::put_packet,
+        Malformed, change_user::ChangeUser, command::Answer, err::SqlError, framed::Head, header::Header,
+        ok::OkPacket, writer::put_packet,
     },
 };
 
-/// What the proxy asks MySQL to tell with each answer. Setting `sql_mode` and the client's character set to
-/// what they are makes the answer tell them.
+/// What the proxy asks MySQL to tell with each answer. Setting `sql_mode` and the character sets to what they
+/// are makes the answer tell them: they may come from the server's settings, and COM_RESET_CONNECTION makes
+/// them do so.
 const TRACK_MYSQL: &str = "SET SESSION session_track_system_variables = '*', session_track_gtids = OWN_GTID, \
-    session_track_state_change = ON, sql_mode = @@SESSION.sql_mode, \
-    character_set_client = @@SESSION.character_set_client";
+    session_track_schema = ON, session_track_state_change = ON, sql_mode = @@SESSION.sql_mode, \
+    character_set_client = @@SESSION.character_set_client, \
+    character_set_results = @@SESSION.character_set_results, \
+    collation_connection = @@SESSION.collation_connection";
 /// The same for MariaDB, whose `*` includes `last_gtid`.
-const TRACK_MARIADB: &str = "SET SESSION session_track_system_variables = '*', session_track_state_change = ON, \
-    sql_mode = @@SESSION.sql_mode, character_set_client = @@SESSION.character_set_client";
+const TRACK_MARIADB: &str = "SET SESSION session_track_system_variables = '*', session_track_schema = ON, \
+    session_track_state_change = ON, sql_mode = @@SESSION.sql_mode, \
+    character_set_client = @@SESSION.character_set_client, \
+    character_set_results = @@SESSION.character_set_results, \
+    collation_connection = @@SESSION.collation_connection";
 /// Back to what a client expects that handles session tracking itself.
 const UNTRACK_MYSQL: &str = "SET SESSION session_track_system_variables = DEFAULT, session_track_gtids = DEFAULT, \
-    session_track_state_change = DEFAULT";
+    session_track_schema = DEFAULT, session_track_state_change = DEFAULT";
 /// See [`UNTRACK_MYSQL`].
-const UNTRACK_MARIADB: &str =
-    "SET SESSION session_track_system_variables = DEFAULT, session_track_state_change = DEFAULT";
+const UNTRACK_MARIADB: &str = "SET SESSION session_track_system_variables = DEFAULT, session_track_schema = DEFAULT, \
+    session_track_state_change = DEFAULT";
 
 impl Session {
     /// Takes a client that is logged in, and tells it so.
@@ -52,7 +57,7 @@ impl Session {
         handle.set_thread(Target::Primary, admitted.opened.connection.thread_id);
         login.user = admitted.user;
         let dialect = first_dialect(&primary);
-        let state = State::new(StatusFlags::SERVER_STATUS_AUTOCOMMIT, login.schema.clone(), dialect);
+        let state = State::new(login.schema.clone(), dialect, context.replica.is_none());
         let mut session = Self {
             id,
             handle,
@@ -86,13 +91,18 @@ impl Session {
         };
         put_end(&packet, ok, self.primary.capabilities, &mut listener, &mut self.client.tx)
             .map_err(|malformed| Error::Primary(malformed.into()))?;
-        self.track().await?;
+        if let Err(error) = self.track().await {
+            // The OK is still here: the client hears instead that it cannot stay.
+            self.client.tx.clear();
+            let _ = self.say(seq, &SqlError::primary_lost(&error).to_payload()).await;
+            return Err(error);
+        }
         self.client.flush(self.context.config.write_timeout).await.map_err(Error::client_io)
     }
 
     /// Asks the primary to tell what each statement changes, where a replica needs to know.
     async fn track(&mut self) -> Result<(), Error> {
-        if self.context.config.route == RouteMode::Primary || self.context.replica.is_none() {
+        if self.context.replica.is_none() {
             return Ok(());
         }
         let statement = match self.state.dialect.flavor {
@@ -123,19 +133,43 @@ impl Session {
     /// The client is about to look at or change session tracking itself: from here on it has it to itself,
     /// and its reads stay on the primary.
     pub(super) async fn give_up_tracking(&mut self) -> Result<(), Error> {
-        if self.state.transparent || self.context.config.route == RouteMode::Primary {
+        if self.state.transparent {
             return Ok(());
         }
         let statement = match self.state.dialect.flavor {
             Flavor::MySql => UNTRACK_MYSQL,
             Flavor::MariaDb => UNTRACK_MARIADB,
         };
-        if self.context.replica.is_some() {
-            self.set(statement).await?;
-        }
+        self.set(statement).await?;
         self.state.transparent = true;
         self.state.tie(Reason::SessionState);
         Ok(())
+    }
+
+    /// The primary's next OK tells what the last statement changed without saying so.
+    pub(super) async fn settle(&mut self) -> Result<(), Error> {
+        if self.state.transparent {
+            self.state.unsettled = false;
+            return Ok(());
+        }
+        self.set("DO 0").await
+    }
+
+    /// SET NAMES is reported without its collation.
+    pub(super) async fn ask_collation(&mut self) -> Result<(), Error> {
+        const NAME: &str = "collation_connection";
+        let question = format!("SELECT @@SESSION.{NAME}");
+        let answer = self.primary.ask(question.as_bytes(), self.context.config.connect_timeout).await;
+        match answer {
+            Ok(collation) => {
+                self.state.collation_unknown = false;
+                if !self.state.replay.variable(NAME.as_bytes(), &collation.unwrap_or_default()) {
+                    self.state.tie(Reason::SessionState);
+                }
+                Ok(())
+            }
+            Err(error) => Err(self.ask_failed(error).await),
+        }
     }
 
     /// COM_RESET_CONNECTION: what it clears on the primary is cleared here.
@@ -146,7 +180,7 @@ impl Session {
     }
 
     async fn forget(&mut self) {
-        self.state.reset();
+        self.state.reset(self.context.replica.is_none());
         self.handle.set_thread(Target::Replica, 0);
         self.replica.close().await;
     }
@@ -155,7 +189,7 @@ impl Session {
     pub(super) async fn change_user(&mut self, head: Head) -> Result<(), Error> {
         let Ok(mut change) = self.parse_change_user(head) else {
             let seq = self.drop_command(head).await?;
-            self.say(seq, &crate::wire::err::SqlError::bad_handshake().to_payload()).await?;
+            self.say(seq, &SqlError::bad_handshake().to_payload()).await?;
             return Err(Error::client_malformed("COM_CHANGE_USER"));
         };
         self.client.consume(head.len);
@@ -176,12 +210,14 @@ impl Session {
         let learned = prover.into_learned();
         match verdict.map_err(|_| Error::LoginTimeout)? {
             Ok(ok) => {
+                self.primary.busy = false;
                 self.forget().await;
                 self.credential = account::learn(&self.context, &change.user, &learned).await;
                 self.become_user(change);
                 self.finish_login(learned.seq, &ok).await
             }
             Err(backend::Error::Refused(payload)) => {
+                self.primary.busy = false;
                 self.say(learned.seq, &payload).await?;
                 // MariaDB goes on as the old user, whose session it has cleared; MySQL hangs up.
                 self.forget().await;
@@ -192,9 +228,11 @@ impl Session {
         }
     }
 
-    fn parse_change_user(&self, head: Head) -> Result<ChangeUser, crate::wire::Malformed> {
-        let payload = self.client.received().get(Header::LEN..head.len).unwrap_or_default();
-        ChangeUser::parse(payload, self.capabilities)
+    fn parse_change_user(&self, head: Head) -> Result<ChangeUser, Malformed> {
+        if !head.is_complete() {
+            return Err(Malformed::Invalid("COM_CHANGE_USER is longer than any login"));
+        }
+        ChangeUser::parse(self.payload(head), self.capabilities)
     }
 
     fn become_user(&mut self, change: ChangeUser) {

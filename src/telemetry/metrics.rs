@@ -137,11 +137,6 @@ impl Metrics {
         self.handle.render()
     }
 
-    /// A handle that renders after the proxy itself was moved away.
-    pub fn renderer(&self) -> PrometheusHandle {
-        self.handle.clone()
-    }
-
     /// Sorts recorded samples into their buckets; without it they pile up until the next scrape.
     pub fn run_upkeep(&self) {
         self.handle.run_upkeep();

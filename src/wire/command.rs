@@ -84,7 +84,7 @@ pub const fn answer(command: Command) -> Option<Answer> {
         Command::COM_FIELD_LIST => Answer::Columns,
         Command::COM_STATISTICS => Answer::Text,
         Command::COM_STMT_CLOSE | Command::COM_STMT_SEND_LONG_DATA | Command::COM_QUIT => Answer::None,
-        Command::COM_BINLOG_DUMP | Command::COM_BINLOG_DUMP_GTID | Command::COM_TABLE_DUMP => Answer::Tunnel,
+        Command::COM_BINLOG_DUMP | Command::COM_BINLOG_DUMP_GTID => Answer::Tunnel,
         Command::COM_INIT_DB
         | Command::COM_CREATE_DB
         | Command::COM_DROP_DB
@@ -94,6 +94,7 @@ pub const fn answer(command: Command) -> Option<Answer> {
         | Command::COM_DEBUG
         | Command::COM_PING
         | Command::COM_REGISTER_SLAVE
+        | Command::COM_TABLE_DUMP
         | Command::COM_STMT_RESET
         | Command::COM_SET_OPTION
         | Command::COM_RESET_CONNECTION

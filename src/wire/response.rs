@@ -179,9 +179,11 @@ impl Scanner {
             }
             State::ColumnsEnd => self.when(complete, || self.look_at_columns_end(payload)),
             State::First(answer) => self.look_at_first(answer, first, complete, payload),
-            State::Columns { .. } | State::Rows | State::OutParameters | State::Definitions { .. } | State::Done => {
-                self.look_at_data()
-            }
+            State::Columns { .. }
+            | State::Rows
+            | State::OutParameters
+            | State::Definitions { .. }
+            | State::Done => self.look_at_data(),
         }
     }
 
@@ -256,7 +258,8 @@ impl Scanner {
         } else {
             OkPacket::parse(payload)?.status
         };
-        let more = self.state == State::OutParameters || status.contains(StatusFlags::SERVER_MORE_RESULTS_EXISTS);
+        let more =
+            self.state == State::OutParameters || status.contains(StatusFlags::SERVER_MORE_RESULTS_EXISTS);
         let state = if more { State::First(Answer::Results) } else { State::Done };
         Ok(Look::Stop(Kind::End(status), state))
     }

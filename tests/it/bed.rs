@@ -133,7 +133,8 @@ pub(crate) async fn wait_for_no_statement(server: &Server, marker: &str) {
 
 async fn statement(server: &Server, marker: &str) -> Option<u64> {
     let mut root = server.root().await.unwrap();
-    let statement = "SELECT id FROM information_schema.processlist WHERE info LIKE ? AND id <> CONNECTION_ID()";
+    let statement =
+        "SELECT id FROM information_schema.processlist WHERE info LIKE ? AND id <> CONNECTION_ID()";
     let found = root.exec_first(statement, (format!("%{marker}%"),)).await.unwrap();
     root.disconnect().await.unwrap();
     found

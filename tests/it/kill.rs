@@ -11,8 +11,8 @@ use rustix::process::{Pid, Signal, kill_process};
 use tokio::task::JoinHandle;
 
 use crate::bed::{
-    account, connect, create_user, on_both, shared, target, threads_of, wait_for_no_statement, wait_for_statement,
-    wait_until,
+    account, connect, create_user, on_both, shared, target, threads_of, wait_for_no_statement,
+    wait_for_statement, wait_until,
 };
 use crate::proxy::Proxy;
 use crate::raw;
@@ -66,12 +66,18 @@ async fn a_query_on_the_primary(flavor: Flavor) {
 }
 
 async fn a_session_that_reads_on_the_replica(flavor: Flavor) {
-    a_session_that_runs(flavor, Sandbox::replica, certain_read("session_on_replica"), "session_on_replica").await;
+    a_session_that_runs(flavor, Sandbox::replica, certain_read("session_on_replica"), "session_on_replica")
+        .await;
 }
 
 async fn a_session_that_waits_on_the_primary(flavor: Flavor) {
-    a_session_that_runs(flavor, Sandbox::primary, read_on_primary("session_on_primary"), "session_on_primary")
-        .await;
+    a_session_that_runs(
+        flavor,
+        Sandbox::primary,
+        read_on_primary("session_on_primary"),
+        "session_on_primary",
+    )
+    .await;
 }
 
 async fn a_session_that_runs(

@@ -13,9 +13,7 @@ use ramsplit::sandbox::{Flavor, Program, Sandbox, Single, connect_options};
 use ramsplit::wire::change_user::ChangeUser;
 use tokio::process::Command;
 
-use crate::bed::{
-    WHERE, account, connect, create_user, on_both, shared, target, wait_until, with_schema,
-};
+use crate::bed::{WHERE, account, connect, create_user, on_both, shared, target, wait_until, with_schema};
 use crate::proxy::{Proxy, config};
 use crate::raw;
 use crate::support::{options, program};
@@ -252,7 +250,8 @@ async fn a_given_certificate(flavor: Flavor) {
     let sandbox = shared(flavor).await;
     let files = Certificate::generate();
     let (certificate, key) = (files.certificate(), files.key());
-    let proxy = Proxy::start_with(sandbox, |config| config.client_tls = ClientTls::Files { certificate, key });
+    let proxy =
+        Proxy::start_with(sandbox, |config| config.client_tls = ClientTls::Files { certificate, key });
     let proxy = proxy.await;
     let trusting = |roots: &Certificate| {
         let tls = SslOpts::default()

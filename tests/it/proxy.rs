@@ -92,7 +92,8 @@ impl Proxy {
         let mut routes = after.0.iter().filter(|(series, value)| {
             series.starts_with("ramsplit_queries_total{") && before.0.get(*series) != Some(*value)
         });
-        let (series, value) = routes.next().unwrap_or_else(|| panic!("{} was not counted", statement.as_ref()));
+        let (series, value) =
+            routes.next().unwrap_or_else(|| panic!("{} was not counted", statement.as_ref()));
         assert!(routes.next().is_none(), "{} was counted twice", statement.as_ref());
         assert_eq!(value - before.0.get(series).copied().unwrap_or_default(), 1.0);
         format!("{} {}", label(series, "route"), label(series, "reason"))

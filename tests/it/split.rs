@@ -123,12 +123,16 @@ async fn generated_ids_are_the_primarys(flavor: Flavor) {
     let sandbox = shared(flavor).await;
     let proxy = Proxy::start(sandbox).await;
     let mut session = proxy.connect().await;
-    session.query_drop("CREATE TABLE ids (id INT PRIMARY KEY AUTO_INCREMENT) AUTO_INCREMENT = 41").await.unwrap();
+    session
+        .query_drop("CREATE TABLE ids (id INT PRIMARY KEY AUTO_INCREMENT) AUTO_INCREMENT = 41")
+        .await
+        .unwrap();
     session.query_drop("INSERT INTO ids VALUES (NULL)").await.unwrap();
     assert_eq!(session.last_insert_id(), Some(41));
     sandbox.wait_for_replica().await.unwrap();
     assert_eq!(target(&mut session).await, "replica");
-    let row: Option<(String, u64)> = session.query_first("SELECT name, LAST_INSERT_ID() FROM here").await.unwrap();
+    let row: Option<(String, u64)> =
+        session.query_first("SELECT name, LAST_INSERT_ID() FROM here").await.unwrap();
     assert_eq!(row, Some(("primary".to_owned(), 41)));
 }
 
@@ -154,10 +158,10 @@ async fn warnings_of_a_read_on_the_replica(flavor: Flavor) {
     let sandbox = shared(flavor).await;
     let proxy = Proxy::start(sandbox).await;
     let mut session = proxy.connect().await;
-    for (statement, server) in [("SELECT name, CAST('x1' AS SIGNED) FROM here", "replica"), (
-        "SELECT name, CAST('x2' AS SIGNED), @a FROM here",
-        "primary",
-    )] {
+    for (statement, server) in [
+        ("SELECT name, CAST('x1' AS SIGNED) FROM here", "replica"),
+        ("SELECT name, CAST('x2' AS SIGNED), @a FROM here", "primary"),
+    ] {
         let row: Option<Row> = session.query_first(statement).await.unwrap();
         assert_eq!(row.unwrap().get::<String, _>(0).as_deref(), Some(server));
         assert_eq!(session.get_warnings(), 1);
@@ -210,7 +214,9 @@ async fn default_schemas(flavor: Flavor) {
     assert_eq!(reads, 4.0);
 
     let mut client = raw::log_in(proxy.address(), sandbox.application()).await;
-    for (schema, answer) in [("elsewhere", &b"elsewhere"[..]), ("demo", b"replica"), ("elsewhere", b"elsewhere")] {
+    for (schema, answer) in
+        [("elsewhere", &b"elsewhere"[..]), ("demo", b"replica"), ("elsewhere", b"elsewhere")]
+    {
         raw::send(&mut client, Command::COM_INIT_DB, schema.as_bytes()).await;
         assert_eq!(raw::receive(&mut client).await.first(), Some(&0));
         let found = client.ask(WHERE.as_bytes(), raw::LIMIT).await.unwrap();
@@ -237,7 +243,11 @@ async fn settings_reach_the_replica(flavor: Flavor) {
         ("SET sql_mode = ''", "\"name\"", "name"),
         ("SET sql_mode = 'NO_BACKSLASH_ESCAPES'", r"LENGTH('\n')", "2"),
         ("SET sql_mode = DEFAULT", r"LENGTH('\n')", "1"),
-        ("SET SESSION group_concat_max_len = 8", "(SELECT GROUP_CONCAT(n ORDER BY n) FROM numbers)", "1,2,3,4,"),
+        (
+            "SET SESSION group_concat_max_len = 8",
+            "(SELECT GROUP_CONCAT(n ORDER BY n) FROM numbers)",
+            "1,2,3,4,",
+        ),
         ("SET group_concat_max_len = 10, div_precision_increment = 2", "1 / 3", "0.33"),
         ("SET @@session.lc_time_names = 'de_DE'", "DAYNAME('2026-12-01')", "Dienstag"),
         ("SET default_week_format = 1", "WEEK('2026-01-04')", "1"),
@@ -261,7 +271,8 @@ async fn settings_end_with_a_reset(flavor: Flavor) {
     let row: Option<(String, String, bool)> = session.query_first(statement).await.unwrap();
     assert_eq!(row, Some(("replica".to_owned(), "10".to_owned(), true)));
     assert!(session.reset().await.unwrap());
-    let row: Option<(String, String)> = session.query_first("SELECT name, '1' || '0' FROM here").await.unwrap();
+    let row: Option<(String, String)> =
+        session.query_first("SELECT name, '1' || '0' FROM here").await.unwrap();
     assert_eq!(row, Some(("replica".to_owned(), "1".to_owned())));
 }
 
@@ -327,7 +338,8 @@ async fn everything_to_the_primary(flavor: Flavor) {
     assert_eq!(target(&mut session).await, "primary");
     assert_eq!(proxy.route_of(&mut session, WHERE).await, "primary forced");
     // The client's own session tracking is untouched by the proxy's.
-    let tracked: Option<Value> = session.query_first("SELECT @@session_track_system_variables").await.unwrap();
+    let tracked: Option<Value> =
+        session.query_first("SELECT @@session_track_system_variables").await.unwrap();
     let mut direct = connect(sandbox.primary().address(), sandbox.application()).await;
     assert_eq!(tracked, direct.query_first("SELECT @@session_track_system_variables").await.unwrap());
     assert_eq!(proxy.metrics().sum("ramsplit_queries_total", &[("route", "replica")]), 0.0);
@@ -346,7 +358,10 @@ async fn a_replica_that_fails(flavor: Flavor) {
     on_replica_alone(&sandbox, "DROP TABLE demo.lost").await;
     wait_until("the replica serves", async || target(&mut session).await == "replica").await;
     assert_eq!(session.query_first("SELECT answer FROM lost").await.unwrap(), Some(42));
-    assert_eq!(proxy.route_of(&mut session, "SELECT answer FROM lost").await, "primary retry_after_replica_error");
+    assert_eq!(
+        proxy.route_of(&mut session, "SELECT answer FROM lost").await,
+        "primary retry_after_replica_error"
+    );
 
     for fault in ["stop", "pause", "kill"] {
         assert_eq!(target(&mut session).await, "replica", "before {fault}");
