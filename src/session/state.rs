@@ -108,6 +108,10 @@ impl State {
         while let Some(entry) = trackers.next_entry()? {
             entry.for_each(|tracker| self.observe_tracker(tracker, statement, &mut changes))?;
         }
+        // No tracker tells the collation that SET NAMES chose, so its own words must be replayable.
+        if changes.charset && !changes.collation && !statement.is_none_or(sets_names) {
+            self.tie(Reason::SessionState);
+        }
         if let Some(statement) = statement {
             self.observe_effects(statement, &changes);
         }
@@ -134,6 +138,8 @@ impl State {
             Tracker::Variable { name: b"statement_id", .. } => {}
             Tracker::Variable { name, value } => {
                 changes.variables = true;
+                changes.charset |= name == b"character_set_connection";
+                changes.collation |= name == b"collation_connection";
                 self.observe_variable(name, value, statement);
             }
             Tracker::StateChange => changes.other = true,
@@ -154,16 +160,15 @@ impl State {
             }
             _ => {}
         }
-        // SET NAMES is replayed as it was said: trackers leave out the collation that it chose.
-        let by_names = statement.is_some_and(|statement| statement.facts.contains(Facts::SETS_NAMES));
-        if !by_names && !self.replay.variable(name, value) {
+        // SET NAMES is replayed as it was said.
+        if !statement.is_some_and(sets_names) && !self.replay.variable(name, value) {
             self.tie(Reason::SessionState);
         }
     }
 
     /// State that has no tracker of its own.
     fn observe_effects(&mut self, statement: &Statement, changes: &Changes) {
-        let names = statement.facts.contains(Facts::SETS_NAMES);
+        let names = sets_names(statement);
         let sets = matches!(statement.kind, Kind::SetSession);
         // A SET that changed no variable, user variable or names has set a role, the next transaction's
         // isolation or the like.
@@ -180,9 +185,15 @@ impl State {
     }
 }
 
+const fn sets_names(statement: &Statement) -> bool {
+    statement.facts.contains(Facts::SETS_NAMES)
+}
+
 /// Kinds of changes that one answer reported.
 #[derive(Debug, Default)]
 struct Changes {
     variables: bool,
+    charset: bool,
+    collation: bool,
     other: bool,
 }
