@@ -69,7 +69,7 @@ fn has_inner_semicolon(whole: View<'_>, parts: &[View<'_>]) -> bool {
 
 /// Nothing is certain about bytes that can be read in two ways.
 fn doubt(statement: &mut Statement) {
-    statement.facts.insert(Facts::AMBIGUOUS.and(Facts::MAY_WRITE));
+    statement.facts.insert(Facts::AMBIGUOUS.and(Facts::MAY_WRITE).and(Facts::SETS_UNREPORTED));
     statement.unparsed = true;
     statement.kill = None;
     if statement.kind == Kind::Read {

@@ -280,7 +280,7 @@ fn facts_of_other_kinds() {
         ("SET @a = f()", Facts::ASSIGNS_VARIABLE.and(Facts::UNSAFE_FUNCTION).and(Facts::MAY_WRITE)),
         ("SET @@session.sql_mode = @@global.sql_mode", Facts::READS_SYSTEM_VARIABLE),
         ("SET session_track_gtids = OFF", Facts::MENTIONS_SESSION_TRACK),
-        ("SET @@SESSION_TRACK_SCHEMA = 0", Facts::MENTIONS_SESSION_TRACK),
+        ("SET @@SESSION_TRACK_SCHEMA = 0", Facts::MENTIONS_SESSION_TRACK.and(Facts::SETS_UNREPORTED)),
         ("PREPARE s FROM 'SET session_track_schema=0'", Facts::MENTIONS_SESSION_TRACK),
         ("CREATE TEMPORARY TABLE t (a INT)", Facts::TEMPORARY_TABLE.and(Facts::MAY_WRITE)),
         ("CREATE OR REPLACE TEMPORARY TABLE t (a INT)", Facts::TEMPORARY_TABLE.and(Facts::MAY_WRITE)),
@@ -295,7 +295,8 @@ fn facts_of_other_kinds() {
             Facts::LAST_RESULT
                 .and(Facts::ASSIGNS_VARIABLE)
                 .and(Facts::READS_USER_VARIABLE)
-                .and(Facts::MAY_WRITE),
+                .and(Facts::MAY_WRITE)
+                .and(Facts::SETS_UNREPORTED),
         ),
         ("EXPLAIN SELECT 1", Facts::empty()),
         ("EXPLAIN DELETE FROM t", Facts::empty()),
@@ -305,7 +306,15 @@ fn facts_of_other_kinds() {
         ("INSERT INTO t (a) VALUES (1)", Facts::MAY_WRITE),
         ("GRANT ALL ON *.* TO 'u'@'h', u@h", Facts::MAY_WRITE),
         ("CREATE DEFINER = u@h PROCEDURE p() BEGIN SELECT 1; END", Facts::MAY_WRITE.and(Facts::MULTI)),
-        ("EXECUTE s USING @a", Facts::READS_USER_VARIABLE.and(Facts::MAY_WRITE)),
+        (
+            "EXECUTE s USING @a",
+            Facts::READS_USER_VARIABLE.and(Facts::MAY_WRITE).and(Facts::SETS_UNREPORTED),
+        ),
+        ("CALL p()", Facts::MAY_WRITE.and(Facts::UNSAFE_FUNCTION).and(Facts::SETS_UNREPORTED)),
+        ("SET a = 1, @@b = 2", Facts::SETS_UNREPORTED),
+        ("SET @@`b` = 2", Facts::SETS_UNREPORTED),
+        ("SET @@local.a = 1, @@session.b = 2", Facts::empty()),
+        ("SET a = 1; SET @@b = 2", Facts::SETS_UNREPORTED.and(Facts::MULTI)),
         ("SELECT SQL_CALC_FOUND_ROWS 1", Facts::CALC_FOUND_ROWS),
         ("SELECT 1; SELECT 2", Facts::MULTI),
     ] {

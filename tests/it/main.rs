@@ -10,6 +10,7 @@
 )]
 
 mod bed;
+mod consistency;
 mod demo;
 mod differential;
 mod kill;

@@ -289,7 +289,7 @@ async fn mariadb_settings_that_are_not_reported() {
         ("SET time_zone = '+02:00', @@`sql_mode` = 'PIPES_AS_CONCAT'", "'a' || 'b'", "ab"),
         ("SET @@lc_time_names = 'de_DE'", "DAYNAME('2026-12-01')", "Dienstag"),
         ("CALL quiet()", "TIMEDIFF(NOW(), UTC_TIMESTAMP())", "05:30:00"),
-        ("EXECUTE IMMEDIATE 'SET @@time_zone = \'+05:30\''", "TIMEDIFF(NOW(), UTC_TIMESTAMP())", "05:30:00"),
+        ("EXECUTE IMMEDIATE 'SET @@time_zone = \"+05:30\"'", "TIMEDIFF(NOW(), UTC_TIMESTAMP())", "05:30:00"),
         ("BEGIN NOT ATOMIC SET @@time_zone = '+05:30'; END", "TIMEDIFF(NOW(), UTC_TIMESTAMP())", "05:30:00"),
     ] {
         let mut session = proxy.connect().await;
@@ -305,7 +305,13 @@ async fn mariadb_settings_that_are_not_reported() {
 async fn unknown_settings_tie_the_session(flavor: Flavor) {
     let sandbox = shared(flavor).await;
     let proxy = Proxy::start(sandbox).await;
-    for set in ["SET rand_seed1 = 5", "SET TRANSACTION ISOLATION LEVEL READ COMMITTED", "SET ROLE NONE"] {
+    for set in [
+        "SET rand_seed1 = 5",
+        "SET TRANSACTION ISOLATION LEVEL READ COMMITTED",
+        "SET ROLE NONE",
+        "SET NAMES utf8mb4 COLLATE utf8mb4_bin, @v = 1",
+        "SET sql_mode = '', NAMES utf8mb4 COLLATE utf8mb4_bin",
+    ] {
         let mut session = proxy.connect().await;
         assert_eq!(target(&mut session).await, "replica");
         session.query_drop(set).await.unwrap();
