@@ -138,7 +138,7 @@ type ReadLogin = Result<(Framed<Stream>, Login, u8), (Option<Framed<Stream>>, u8
 
 /// Reads the login, inside TLS when the client asks for that first.
 async fn read_login(context: &Context, mut client: Framed<Stream>) -> ReadLogin {
-    let (answer, seq) = match read_answer(&mut client).await {
+    let (answer, seq) = match read_answer(&mut client, 1).await {
         Ok(read) => read,
         Err(error) => return Err((Some(client), 2, error)),
     };
@@ -146,7 +146,7 @@ async fn read_login(context: &Context, mut client: Framed<Stream>) -> ReadLogin 
         FirstAnswer::Login(login) => Ok((client, login, seq)),
         FirstAnswer::Tls => {
             let mut client = begin_tls(context, client).await.map_err(|error| (None, 0, error))?;
-            match read_answer(&mut client).await {
+            match read_answer(&mut client, 2).await {
                 Ok((FirstAnswer::Login(login), seq)) => Ok((client, login, seq)),
                 Ok((FirstAnswer::Tls, seq)) => {
                     Err((Some(client), seq, Error::client_malformed("TLS was asked for twice")))
@@ -159,10 +159,11 @@ async fn read_login(context: &Context, mut client: Framed<Stream>) -> ReadLogin 
 
 /// Clients begin TLS without waiting for an answer to their request: only the packet is read here, what
 /// follows belongs to TLS.
-async fn read_answer(client: &mut Framed<Stream>) -> Result<(FirstAnswer, u8), Error> {
+async fn read_answer(client: &mut Framed<Stream>, due: u8) -> Result<(FirstAnswer, u8), Error> {
     let packet = client.read_packet_only(LOGIN_LIMIT).await.map_err(Error::Client)?;
-    let answer = FirstAnswer::parse(&packet.payload)
-        .map_err(|malformed| Error::Client(framed::Error::Malformed(malformed)))?;
+    let malformed = |malformed| Error::Client(framed::Error::Malformed(malformed));
+    let packet = packet.numbered(due).map_err(malformed)?;
+    let answer = FirstAnswer::parse(&packet.payload).map_err(malformed)?;
     Ok((answer, packet.next_seq))
 }
 

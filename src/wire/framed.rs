@@ -43,6 +43,17 @@ pub struct Packet {
     pub next_seq: u8,
 }
 
+impl Packet {
+    /// The packet, if it is the one that was due. Of several pieces the last one counts.
+    ///
+    /// # Errors
+    /// [`Malformed::OutOfOrder`].
+    pub fn numbered(self, due: u8) -> Result<Self, Malformed> {
+        let received = self.next_seq.wrapping_sub(1);
+        if received == due { Ok(self) } else { Err(Malformed::OutOfOrder { expected: due, received }) }
+    }
+}
+
 /// The beginning of a command in the read buffer.
 #[derive(Debug, Clone, Copy)]
 pub struct Head {
