@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use mysql_common::constants::CapabilityFlags;
+use mysql_common::constants::{CapabilityFlags, MariadbCapabilities};
 use ramsplit::auth::{Credential, Plugin, Secret};
 use ramsplit::backend::login::{Asked, authenticate};
 use ramsplit::backend::{Connection, Error, Prover};
@@ -67,7 +67,7 @@ pub(crate) async fn log_in(address: SocketAddr, account: &Account) -> Connection
 /// The login of `account` with the schema of the tests.
 pub(crate) fn login(account: &Account, plugin: Plugin, auth: Vec<u8>) -> Login {
     Login {
-        capabilities: Capabilities { flags: CAPABILITIES, ..Capabilities::SUPPORTED },
+        capabilities: Capabilities { flags: CAPABILITIES, mariadb: MariadbCapabilities::empty() },
         max_packet: 1 << 30,
         collation: 45,
         user: account.user.clone().into_bytes(),
