@@ -306,10 +306,7 @@ fn facts_of_other_kinds() {
         ("INSERT INTO t (a) VALUES (1)", Facts::MAY_WRITE),
         ("GRANT ALL ON *.* TO 'u'@'h', u@h", Facts::MAY_WRITE),
         ("CREATE DEFINER = u@h PROCEDURE p() BEGIN SELECT 1; END", Facts::MAY_WRITE.and(Facts::MULTI)),
-        (
-            "EXECUTE s USING @a",
-            Facts::READS_USER_VARIABLE.and(Facts::MAY_WRITE).and(Facts::SETS_UNREPORTED),
-        ),
+        ("EXECUTE s USING @a", Facts::READS_USER_VARIABLE.and(Facts::MAY_WRITE).and(Facts::SETS_UNREPORTED)),
         ("CALL p()", Facts::MAY_WRITE.and(Facts::UNSAFE_FUNCTION).and(Facts::SETS_UNREPORTED)),
         ("SET a = 1, @@b = 2", Facts::SETS_UNREPORTED),
         ("SET @@`b` = 2", Facts::SETS_UNREPORTED),

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use mysql_async::prelude::Queryable;
 use mysql_async::Conn;
+use mysql_async::prelude::Queryable;
 use ramsplit::sandbox::{Flavor, Sandbox};
 use tokio::task::JoinSet;
 

@@ -17,6 +17,7 @@ mod faults;
 mod kill;
 mod login;
 mod meddler;
+mod metrics;
 mod proxy;
 mod raw;
 mod sandbox;
