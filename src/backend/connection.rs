@@ -71,6 +71,14 @@ impl Connection {
         self.command(&payload, limit).await.map(|_| ())
     }
 
+    /// COM_RESET_CONNECTION: the session begins anew, with the server's settings instead of the login's.
+    ///
+    /// # Errors
+    /// See [`Connection::ask`].
+    pub async fn reset(&mut self, limit: Duration) -> Result<(), Error> {
+        self.command(&[Command::COM_RESET_CONNECTION as u8], limit).await.map(|_| ())
+    }
+
     /// Sends a command that is answered by one packet, and gives that.
     async fn command(&mut self, payload: &[u8], limit: Duration) -> Result<Vec<u8>, Error> {
         self.begin(payload);

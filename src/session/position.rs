@@ -14,6 +14,8 @@ pub(super) struct Position {
     unknown: bool,
     /// The running command, or its transaction, may have written; its commit will tell.
     pending: bool,
+    /// The session has written at some time.
+    wrote: bool,
     /// The running command reported a commit.
     committed: bool,
     /// Without GTIDs: reads stay on the primary until then.
@@ -36,6 +38,7 @@ pub(super) enum Need<'a> {
 impl Position {
     /// A command that may write is about to run; `many`: as several statements.
     pub(super) const fn will_write(&mut self, many: bool) {
+        self.wrote = true;
         self.unknown |= many;
         self.pending = true;
         self.committed = false;
@@ -43,6 +46,7 @@ impl Position {
 
     /// The primary committed this session's `gtids`.
     pub(super) fn committed(&mut self, gtids: &[u8]) {
+        self.wrote = true;
         self.committed = true;
         if self.gtids.len() + gtids.len() > MAX_GTIDS_LEN {
             self.gtids.clear();
@@ -65,10 +69,10 @@ impl Position {
         self.committed = false;
     }
 
-    /// Nothing that was known of the replica counts any more: it is a new connection, maybe to a replica
-    /// that was filled anew.
+    /// What the replica was known to have counts no more: this is a new connection, maybe to a replica that
+    /// was filled anew.
     pub(super) const fn ask_anew(&mut self) {
-        self.unknown = true;
+        self.unknown |= self.wrote;
     }
 
     /// What to find out.
@@ -157,13 +161,16 @@ mod tests {
     }
 
     #[test]
-    fn a_new_connection_is_asked_even_without_writes() {
+    fn a_new_connection_must_have_what_was_written_at_any_time() {
         let mut position = Position::default();
         position.ask_anew();
-        assert_eq!(need(&mut position), Need::Primary);
-        position.primary_is_at(b"u:1-5".to_vec());
+        assert_eq!(need(&mut position), Need::Nothing);
+        position.committed(b"u:5");
+        position.settle(false);
         position.covered();
         assert_eq!(need(&mut position), Need::Nothing);
+        position.ask_anew();
+        assert_eq!(need(&mut position), Need::Primary);
     }
 
     #[test]

@@ -157,7 +157,7 @@ impl ReplicaLink {
             Ok(mut opened) => {
                 // A read that writes after all, behind a view or a function, is refused even to those whom
                 // the server's read_only does not hold back, and then runs on the primary.
-                if let Err(error) = opened.connection.ask(READ_ONLY, ASK_LIMIT).await {
+                if let Err(error) = begin(&mut opened.connection, state.was_reset).await {
                     tracing::info!(%error, "the replica does not take a session that only reads");
                     self.fail();
                     return Err(Unusable::Down);
@@ -181,6 +181,14 @@ impl ReplicaLink {
             }
         }
     }
+}
+
+/// The first words on a new connection.
+async fn begin(connection: &mut Connection, reset: bool) -> Result<(), backend::Error> {
+    if reset {
+        connection.reset(ASK_LIMIT).await?;
+    }
+    connection.ask(READ_ONLY, ASK_LIMIT).await.map(|_| ())
 }
 
 impl Open {

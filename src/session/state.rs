@@ -35,6 +35,9 @@ pub(super) struct State {
     pub transparent: bool,
     /// The primary ended the last statement without saying what it changed; its next OK will.
     pub unsettled: bool,
+    /// COM_RESET_CONNECTION was said: what the login chose, the character set above all, is not what the
+    /// session has now.
+    pub was_reset: bool,
     /// The connection's collation is not the one that was last reported.
     pub collation_unknown: bool,
 }
@@ -56,6 +59,7 @@ impl State {
             prepared: HashMap::new(),
             transparent,
             unsettled: false,
+            was_reset: false,
             collation_unknown: false,
         }
     }

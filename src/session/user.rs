@@ -27,20 +27,16 @@ use crate::{
     },
 };
 
-/// What the proxy asks MySQL to tell with each answer. Setting `sql_mode` and the character sets to what they
-/// are makes the answer tell them: they may come from the server's settings, and COM_RESET_CONNECTION makes
-/// them do so.
+/// What the proxy asks MySQL to tell with each answer. Setting `sql_mode` and the client's character set to
+/// what they are makes the answer tell them. The other character sets would not stay what they are: a name
+/// stands for its default collation, and that shows in the columns of results.
 const TRACK_MYSQL: &str = "SET SESSION session_track_system_variables = '*', session_track_gtids = OWN_GTID, \
     session_track_schema = ON, session_track_state_change = ON, sql_mode = @@SESSION.sql_mode, \
-    character_set_client = @@SESSION.character_set_client, \
-    character_set_results = @@SESSION.character_set_results, \
-    collation_connection = @@SESSION.collation_connection";
+    character_set_client = @@SESSION.character_set_client";
 /// The same for MariaDB, whose `*` includes `last_gtid`.
 const TRACK_MARIADB: &str = "SET SESSION session_track_system_variables = '*', session_track_schema = ON, \
     session_track_state_change = ON, sql_mode = @@SESSION.sql_mode, \
-    character_set_client = @@SESSION.character_set_client, \
-    character_set_results = @@SESSION.character_set_results, \
-    collation_connection = @@SESSION.collation_connection";
+    character_set_client = @@SESSION.character_set_client";
 /// Back to what a client expects that handles session tracking itself.
 const UNTRACK_MYSQL: &str = "SET SESSION session_track_system_variables = DEFAULT, session_track_gtids = DEFAULT, \
     session_track_schema = DEFAULT, session_track_state_change = DEFAULT";
@@ -176,6 +172,7 @@ impl Session {
     pub(super) async fn reset_connection(&mut self, head: Head) -> Result<(), Error> {
         self.run_on_primary(head, Answer::Single, None).await?;
         self.forget().await;
+        self.state.was_reset = true;
         self.track().await
     }
 
@@ -240,7 +237,11 @@ impl Session {
         self.login.user = change.user;
         self.login.schema = change.schema;
         if let Some(collation) = change.collation {
-            self.login.collation = collation.to_le_bytes()[0];
+            // A login has room for a byte of it.
+            match u8::try_from(collation) {
+                Ok(collation) => self.login.collation = collation,
+                Err(_) => self.state.tie(Reason::SessionState),
+            }
         }
     }
 }
