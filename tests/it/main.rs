@@ -18,6 +18,7 @@ mod kill;
 mod login;
 mod meddler;
 mod metrics;
+mod other_server;
 mod proxy;
 mod raw;
 mod sandbox;
