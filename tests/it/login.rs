@@ -223,12 +223,12 @@ async fn static_accounts(flavor: Flavor) {
         assert_eq!(current_user(&mut session).await, "app@%");
     }
     for (password, used) in [("back door", "YES"), ("", "NO")] {
-        let (code, state, message) = refusal(with_schema(proxy.address(), &account("front", password))).await;
+        let (code, state, message) = raw::refusal(proxy.address(), &account("front", password)).await;
         assert_eq!((code, state.as_str()), (1045, "28000"));
         assert!(message.ends_with(&format!("(using password: {used})")), "{message}");
     }
     // The primary does not know it, and others still get in by the primary.
-    assert_eq!(refusal(with_schema(sandbox.primary().address(), &front)).await.0, 1045);
+    assert_eq!(raw::refusal(sandbox.primary().address(), &front).await.0, 1045);
     proxy.connect().await;
 }
 
@@ -444,9 +444,9 @@ async fn refusal(options: OptsBuilder) -> (u16, String, String) {
 }
 
 async fn assert_same_refusal(proxy: &Proxy, sandbox: &Sandbox, account: &Account, code: u16) {
-    let direct = refusal(with_schema(sandbox.primary().address(), account)).await;
+    let direct = raw::refusal(sandbox.primary().address(), account).await;
     assert_eq!(direct.0, code);
-    assert_eq!(refusal(with_schema(proxy.address(), account)).await, direct);
+    assert_eq!(raw::refusal(proxy.address(), account).await, direct);
 }
 
 async fn mariadb_client(
