@@ -1,4 +1,4 @@
-//! Checked settings of a running proxy. Raw TOML is read and checked as a whole by [`file`] (every fault
+//! Checked settings of a running proxy. Raw TOML is read and checked as a whole by [`mod@file`] (every fault
 //! at once, with its key path), and only then becomes a [`Config`]. May use nothing else of this crate.
 
 pub mod file;

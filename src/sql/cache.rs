@@ -22,7 +22,7 @@ impl Cache {
         Self { sets: (0..sets).map(|_| Mutex::default()).collect(), hasher: RandomState::new() }
     }
 
-    /// What [`classify`] says about `text`. Does not allocate when the statement is known.
+    /// What [`classify()`] says about `text`. Does not allocate when the statement is known.
     pub fn classify(&self, text: &[u8], dialect: Dialect) -> Arc<Statement> {
         let (key, cacheable) = key(text, dialect, self.hasher.build_hasher());
         let Some(set) = self.set(key).filter(|_| cacheable) else {

@@ -2,12 +2,12 @@
 //! is certain that it only reads.
 //!
 //! A text passes through four small steps:
-//! 1. [`lexer`] turns bytes into tokens exactly as the servers do (quotes per `sql_mode`, executable
+//! 1. `lexer` turns bytes into tokens exactly as the servers do (quotes per `sql_mode`, executable
 //!    comments per version) and notes where two servers could disagree;
-//! 2. [`normal`] collapses literals; both the cache key and the classification see only its tokens, so an
-//!    answer from the cache is the answer that [`classify`] would give;
-//! 3. [`classify`] reads the tokens: leading word, dangerous words, calls, variables;
-//! 4. [`tree`] asks sqlparser for the exact tables of a read and for a second opinion. It can only take
+//! 2. `normal` collapses literals; both the cache key and the classification see only its tokens, so an
+//!    answer from the cache is the answer that [`classify()`] would give;
+//! 3. [`classify()`] reads the tokens: leading word, dangerous words, calls, variables;
+//! 4. `tree` asks sqlparser for the exact tables of a read and for a second opinion. It can only take
 //!    the verdict "certain read" away, never grant it.
 //!
 //! When in doubt a statement is not a certain read. What a text cannot show stays out of sight: a view

@@ -55,7 +55,7 @@ impl<W: AsyncWrite + Send + Unpin> AsyncMysqlShim<W> for Echo {
         results: QueryResultWriter<'a, W>,
     ) -> io::Result<()> {
         let given: Vec<String> =
-            params.into_iter().map(|param| <&str>::try_from(param.value).unwrap().to_owned()).collect();
+            params.into_iter().map(|param| <&str>::from(param.value).to_owned()).collect();
         let text = format!("{} with {}", self.prepared[id as usize - 1], given.join(", "));
         echo(&text, results).await
     }
