@@ -81,14 +81,18 @@ async fn writes_that_the_replica_lacks(flavor: Flavor) {
     let sandbox = own(flavor).await;
     let proxy = Proxy::start_with(&sandbox, |config| config.max_lag = Duration::from_secs(3600)).await;
     create_routines(&sandbox).await;
+    let flavored = if flavor == Flavor::MariaDb { MARIADB_WRITES } else { &[] };
+    let mut sessions = Vec::new();
+    for write in WRITES.iter().chain(flavored) {
+        sessions.push((*write, reader(&proxy).await));
+    }
+    let mut preparing = reader(&proxy).await;
     let mut lock = sandbox.replica().root().await.unwrap();
     lock.query_drop("LOCK TABLES demo.writes READ").await.unwrap();
     let mut expected = 0;
-    let flavored = if flavor == Flavor::MariaDb { MARIADB_WRITES } else { &[] };
-    for write in WRITES.iter().chain(flavored) {
-        let mut session = proxy.connect().await;
+    for (write, mut session) in sessions {
         assert_eq!(target(&mut session).await, "replica");
-        for statement in *write {
+        for statement in write {
             session.query_drop(*statement).await.unwrap_or_else(|error| panic!("{statement}: {error}"));
         }
         expected += 1;
@@ -99,16 +103,15 @@ async fn writes_that_the_replica_lacks(flavor: Flavor) {
         assert_eq!(number(&mut session).await, expected, "{write:?}, and a reset");
     }
     // The same by a prepared statement of the binary protocol.
-    let mut session = proxy.connect().await;
-    assert_eq!(target(&mut session).await, "replica");
-    session.exec_drop("UPDATE writes SET n = n + ?", (1,)).await.unwrap();
+    assert_eq!(target(&mut preparing).await, "replica");
+    preparing.exec_drop("UPDATE writes SET n = n + ?", (1,)).await.unwrap();
     expected += 1;
-    assert_eq!(number(&mut session).await, expected);
+    assert_eq!(number(&mut preparing).await, expected);
     assert!(proxy.metrics().queries("primary", "replica_behind") > 0.0);
 
     lock.query_drop("UNLOCK TABLES").await.unwrap();
-    wait_until("the replica has caught up", async || target(&mut session).await == "replica").await;
-    assert_eq!(number(&mut session).await, expected);
+    wait_until("the replica has caught up", async || target(&mut preparing).await == "replica").await;
+    assert_eq!(number(&mut preparing).await, expected);
     sandbox.stop().await.unwrap();
 }
 
@@ -132,6 +135,13 @@ async fn a_replica_that_applies_nothing(flavor: Flavor) {
     wait_until("the replica has caught up", async || target(&mut session).await == "replica").await;
     assert_eq!(number(&mut session).await, 100);
     sandbox.stop().await.unwrap();
+}
+
+/// A session whose reads go to the replica.
+async fn reader(proxy: &Proxy) -> Conn {
+    let mut session = proxy.connect().await;
+    assert_eq!(target(&mut session).await, "replica");
+    session
 }
 
 /// A table with one number, and routines that raise it.
