@@ -6,13 +6,7 @@ use criterion::{Criterion, criterion_group, criterion_main};
 use ramsplit::sql::{Cache, Dialect, Flavor, classify, digest};
 use std::hint::black_box;
 
-const MYSQL: Dialect = Dialect {
-    flavor: Flavor::MySql,
-    version: 80_036,
-    ansi_quotes: false,
-    no_backslash_escapes: false,
-    ascii_safe: true,
-};
+const MYSQL: Dialect = Dialect::new(Flavor::MySql, 80_036);
 
 const JOIN: &str = "SELECT c.id, c.name, COUNT(o.id) AS orders, SUM(o.total) AS total FROM customers c \
     LEFT JOIN orders o ON o.customer_id = c.id AND o.state IN ('paid', 'sent', 'done') \

@@ -121,13 +121,7 @@ mod tests {
     };
 
     fn route(sql: &str, session: Session) -> (Target, &'static str) {
-        let dialect = Dialect {
-            flavor: Flavor::MySql,
-            version: 90704,
-            ansi_quotes: false,
-            no_backslash_escapes: false,
-            ascii_safe: true,
-        };
+        let dialect = Dialect::new(Flavor::MySql, 90704);
         let route = decide(&classify(sql.as_bytes(), dialect), session, Replica::Serving);
         (route.target, route.reason.label())
     }

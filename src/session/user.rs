@@ -248,11 +248,5 @@ impl Session {
 
 /// How the primary reads texts before it has said more.
 fn first_dialect(primary: &Primary) -> Dialect {
-    Dialect {
-        flavor: primary.flavor,
-        version: primary.number,
-        ansi_quotes: false,
-        no_backslash_escapes: false,
-        ascii_safe: true,
-    }
+    Dialect::new(primary.flavor, primary.number)
 }

@@ -69,13 +69,7 @@ mod tests {
     use super::*;
     use crate::sql::Flavor;
 
-    const MYSQL: Dialect = Dialect {
-        flavor: Flavor::MySql,
-        version: 80_036,
-        ansi_quotes: false,
-        no_backslash_escapes: false,
-        ascii_safe: true,
-    };
+    const MYSQL: Dialect = Dialect::new(Flavor::MySql, 80_036);
 
     #[test]
     fn a_statement_is_classified_once_per_shape() {

@@ -139,13 +139,7 @@ const LONGEST_TEXT: usize = 4096;
 mod tests {
     use super::*;
 
-    const MYSQL: Dialect = Dialect {
-        flavor: Flavor::MySql,
-        version: 80_036,
-        ansi_quotes: false,
-        no_backslash_escapes: false,
-        ascii_safe: true,
-    };
+    const MYSQL: Dialect = Dialect::new(Flavor::MySql, 80_036);
 
     #[test]
     fn literals_are_gone_from_the_text() {

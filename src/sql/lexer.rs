@@ -396,13 +396,7 @@ mod tests {
     use super::*;
     use crate::sql::Flavor;
 
-    const MYSQL: Dialect = Dialect {
-        flavor: Flavor::MySql,
-        version: 80_036,
-        ansi_quotes: false,
-        no_backslash_escapes: false,
-        ascii_safe: true,
-    };
+    const MYSQL: Dialect = Dialect::new(Flavor::MySql, 80_036);
 
     /// The tokens with `|` between, and whether the text was ambiguous.
     fn cut(text: &[u8], dialect: Dialect) -> (String, bool) {

@@ -65,3 +65,10 @@ pub struct Dialect {
     /// above all) may be the second half of a character.
     pub ascii_safe: bool,
 }
+
+impl Dialect {
+    /// A server's defaults, until it says more.
+    pub const fn new(flavor: Flavor, version: u32) -> Self {
+        Self { flavor, version, ansi_quotes: false, no_backslash_escapes: false, ascii_safe: true }
+    }
+}

@@ -3,13 +3,7 @@
 use super::*;
 use proptest::prelude::*;
 
-const MYSQL: Dialect = Dialect {
-    flavor: Flavor::MySql,
-    version: 80_036,
-    ansi_quotes: false,
-    no_backslash_escapes: false,
-    ascii_safe: true,
-};
+const MYSQL: Dialect = Dialect::new(Flavor::MySql, 80_036);
 const MARIADB: Dialect = Dialect { flavor: Flavor::MariaDb, version: 101_119, ..MYSQL };
 
 fn of(text: &str, dialect: Dialect) -> Statement {

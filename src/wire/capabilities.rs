@@ -15,9 +15,12 @@ pub struct Capabilities {
 }
 
 impl Capabilities {
-    /// What the proxy can carry when a server can: all but zstd, in whose stead clients take zlib or nothing.
+    /// What the proxy can carry when a server can: all but zstd, in whose stead clients take zlib or nothing,
+    /// and the old bit for progress reports, which means something else to MySQL.
     pub const SUPPORTED: Self = Self {
-        flags: CapabilityFlags::all().difference(CapabilityFlags::CLIENT_ZSTD_COMPRESSION_ALGORITHM),
+        flags: CapabilityFlags::all()
+            .difference(CapabilityFlags::CLIENT_ZSTD_COMPRESSION_ALGORITHM)
+            .difference(CapabilityFlags::CLIENT_PROGRESS_OBSOLETE),
         mariadb: MariadbCapabilities::all(),
     };
 
@@ -65,6 +68,11 @@ impl Capabilities {
     /// Column definitions may be left out (MySQL).
     pub const fn optional_metadata(self) -> bool {
         self.has(CapabilityFlags::CLIENT_OPTIONAL_RESULTSET_METADATA)
+    }
+
+    /// Reports of progress come between packets of an answer (MariaDB).
+    pub const fn progress_reports(self) -> bool {
+        self.mariadb.contains(MariadbCapabilities::MARIADB_CLIENT_PROGRESS)
     }
 
     /// Column definitions of prepared statements may be left out (MariaDB).

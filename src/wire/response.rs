@@ -222,10 +222,11 @@ impl Scanner {
     }
 
     fn look_at_err(&self, payload: &[u8]) -> Result<Look, Malformed> {
-        Ok(match ErrPacket::parse(payload)?.code {
-            PROGRESS_REPORT => Look::Pass(self.state),
-            _ => Look::Stop(Kind::Err, State::Done),
-        })
+        let err = ErrPacket::parse(payload)?;
+        // SIGNAL can raise an error of this number too, with a SQLSTATE.
+        let is_report =
+            self.capabilities.progress_reports() && err.code == PROGRESS_REPORT && err.sqlstate.is_empty();
+        Ok(if is_report { Look::Pass(self.state) } else { Look::Stop(Kind::Err, State::Done) })
     }
 
     fn look_at_first(

@@ -374,8 +374,17 @@ fn a_progress_report_ends_nothing() {
     let mut stream = Vec::new();
     put_packet(&mut stream, 1, b"\xff\xff\xff\x01\x01\x02\0\0\0\x04text");
     put_packet(&mut stream, 2, b"\0\0\0\x02\0\0\0");
-    let (passed, kinds, done) = scan_all(Scanner::new(plain(), Answer::Results), &stream);
+    let mut capabilities = plain();
+    capabilities.mariadb = mysql_common::constants::MariadbCapabilities::MARIADB_CLIENT_PROGRESS;
+    let (passed, kinds, done) = scan_all(Scanner::new(capabilities, Answer::Results), &stream);
     assert_eq!((passed, kinds.len(), done), (stream.len(), 1, true));
+    // SIGNAL SQLSTATE 'HY000' SET MYSQL_ERRNO = 65535
+    let mut stream = Vec::new();
+    put_packet(&mut stream, 1, b"\xff\xff\xff#HY000text");
+    for capabilities in [plain(), capabilities] {
+        let whole = scan_all(Scanner::new(capabilities, Answer::Results), &stream);
+        assert_eq!(whole, (stream.len(), vec![Kind::Err], true));
+    }
 }
 
 proptest! {
