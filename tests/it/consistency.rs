@@ -7,8 +7,9 @@ use mysql_async::prelude::Queryable;
 use ramsplit::sandbox::{Flavor, Sandbox};
 use tokio::task::JoinSet;
 
-use crate::bed::{on_both, own, shared, target, wait_until};
+use crate::bed::{WHERE, on_both, own, shared, target, wait_until};
 use crate::proxy::Proxy;
+use crate::raw;
 
 on_both!(
     text_after_text,
@@ -86,7 +87,13 @@ async fn writes_that_the_replica_lacks(flavor: Flavor) {
     for write in WRITES.iter().chain(flavored) {
         sessions.push((*write, reader(&proxy).await));
     }
+    let mut failing = Vec::new();
+    for write in FAILING_WRITES {
+        failing.push((*write, reader(&proxy).await));
+    }
     let mut preparing = reader(&proxy).await;
+    let mut plain = raw::log_in_with_eof(proxy.address(), sandbox.application()).await;
+    assert_eq!(plain.ask(WHERE.as_bytes(), raw::LIMIT).await.unwrap().as_deref(), Some(&b"replica"[..]));
     let mut lock = sandbox.replica().root().await.unwrap();
     lock.query_drop("LOCK TABLES demo.writes READ").await.unwrap();
     let mut expected = 0;
@@ -101,6 +108,20 @@ async fn writes_that_the_replica_lacks(flavor: Flavor) {
         // Nor does a reset let it forget.
         session.reset().await.unwrap();
         assert_eq!(number(&mut session).await, expected, "{write:?}, and a reset");
+    }
+    // Errors tell nothing of what was written before.
+    for (write, mut session) in failing {
+        assert_eq!(target(&mut session).await, "replica");
+        session.query_drop(write).await.unwrap_err();
+        expected += 1;
+        assert_eq!(number(&mut session).await, expected, "{write}");
+    }
+    // Nor do EOF packets.
+    for write in ["SELECT raised()", "CALL raise()"] {
+        plain.ask(write.as_bytes(), raw::LIMIT).await.unwrap();
+        expected += 1;
+        let found = plain.ask(b"SELECT n FROM writes", raw::LIMIT).await.unwrap().unwrap();
+        assert_eq!(found, expected.to_string().as_bytes(), "{write}");
     }
     // The same by a prepared statement of the binary protocol.
     assert_eq!(target(&mut preparing).await, "replica");
@@ -157,6 +178,7 @@ async fn create_routines(sandbox: &Sandbox) {
         "CREATE PROCEDURE raise_and_tell() BEGIN UPDATE writes SET n = n + 1; SELECT n FROM writes; END",
         "CREATE FUNCTION raised() RETURNS INT DETERMINISTIC MODIFIES SQL DATA \
          BEGIN UPDATE writes SET n = n + 1; RETURN 1; END",
+        "CREATE PROCEDURE raise_and_fail() BEGIN UPDATE writes SET n = n + 1; SIGNAL SQLSTATE '45000'; END",
     ] {
         root.query_drop(statement).await.unwrap();
     }
@@ -200,6 +222,13 @@ const WRITES: &[&[&str]] = &[
     &["LOCK TABLES writes WRITE", UPDATE, "UNLOCK TABLES"],
     &["XA START 'x'", UPDATE, "XA END 'x'", "XA COMMIT 'x' ONE PHASE"],
     &["XA START 'y'", UPDATE, "XA END 'y'", "XA PREPARE 'y'", "XA COMMIT 'y'"],
+];
+
+/// Those that end with an error all the same.
+const FAILING_WRITES: &[&str] = &[
+    "CALL raise_and_fail()",
+    "UPDATE writes SET n = n + 1; SELECT no_such_column FROM writes",
+    "UPDATE writes SET n = n + 1; SELEC 1",
 ];
 
 /// Those that only MariaDB has.

@@ -45,10 +45,25 @@ pub(crate) async fn log_in_step_by_step(
     address: SocketAddr,
     account: &Account,
 ) -> Result<(Connection, Vec<&'static str>), Error> {
+    log_in_as(address, account, CAPABILITIES).await
+}
+
+/// Logs in as a client that gets an EOF packet behind rows, which tells less than an OK packet.
+pub(crate) async fn log_in_with_eof(address: SocketAddr, account: &Account) -> Connection {
+    let flags = CAPABILITIES.difference(CapabilityFlags::CLIENT_DEPRECATE_EOF);
+    log_in_as(address, account, flags).await.unwrap().0
+}
+
+async fn log_in_as(
+    address: SocketAddr,
+    account: &Account,
+    flags: CapabilityFlags,
+) -> Result<(Connection, Vec<&'static str>), Error> {
     let (mut server, greeting) = greet(address).await;
     let password = Secret::new(account.password.as_bytes());
     let plugin = Plugin::from_name(&greeting.plugin).unwrap();
-    let login = login(account, plugin, plugin.proof(&password, &greeting.nonce));
+    let mut login = login(account, plugin, plugin.proof(&password, &greeting.nonce));
+    login.capabilities.flags = flags;
     let mut payload = Vec::new();
     login.put(&mut payload);
     server.put(1, &payload);
