@@ -123,8 +123,9 @@ impl Session {
         loop {
             let head = tokio::select! {
                 biased;
-                head = self.client.read_command(LOOK_SIZE) => head.map_err(Error::Client)?,
+                // First, or a command would go to a server that has taken its leave.
                 spoke = self.primary.framed.fill() => return self.primary_left(spoke).await,
+                head = self.client.read_command(LOOK_SIZE) => head.map_err(Error::Client)?,
                 () = shutdown.cancelled() => return self.tell(SqlError::shutdown()).await,
                 () = self.handle.killed.cancelled() => return Err(Error::Killed),
             };
@@ -241,10 +242,11 @@ impl Session {
         }
     }
 
-    /// The primary's connection ended in the middle of a command. If the client has nothing of the answer
-    /// yet, it is told.
+    /// The primary failed in the middle of a command. Where it hung up, the client's connection ends as its
+    /// own to the server would: drivers know that case, and some of them no error packet for it. Anything
+    /// else is told, if the client has nothing of the answer yet.
     async fn primary_failed(&mut self, error: framed::Error, sent: bool) -> Error {
-        if !sent {
+        if !sent && !error.is_hang_up() {
             self.client.tx.clear();
             let told = SqlError::primary_lost(&error);
             // The session ends either way.

@@ -34,6 +34,23 @@ pub enum Error {
     Malformed(#[from] Malformed),
 }
 
+impl Error {
+    /// Whether the peer ended the connection, rather than said something wrong or nothing in time.
+    pub fn is_hang_up(&self) -> bool {
+        match self {
+            Self::Io(error) => matches!(
+                error.kind(),
+                io::ErrorKind::UnexpectedEof
+                    | io::ErrorKind::ConnectionReset
+                    | io::ErrorKind::ConnectionAborted
+                    | io::ErrorKind::BrokenPipe
+            ),
+            Self::Cut => true,
+            Self::TooLong(_) | Self::Malformed(_) => false,
+        }
+    }
+}
+
 /// A logical packet: its payload, and the sequence number due next.
 #[derive(Debug)]
 pub struct Packet {
