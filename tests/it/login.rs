@@ -2,34 +2,28 @@
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
-use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
-use std::time::Duration;
 
 use mysql_async::prelude::Queryable;
-use mysql_async::{ChangeUserOpts, Conn, OptsBuilder, SslOpts};
-use ramsplit::config::{Account, BackendTls, ClientTls, Config, RouteMode, StaticAccount};
-use ramsplit::sandbox::{Flavor, Program, Sandbox, Single, connect_options};
+use mysql_async::{ChangeUserOpts, Conn, OptsBuilder};
+use ramsplit::config::{Account, StaticAccount};
+use ramsplit::sandbox::{Flavor, Sandbox, connect_options};
 use ramsplit::wire::change_user::ChangeUser;
 use tokio::process::Command;
 
 use crate::bed::{WHERE, account, connect, create_user, on_both, shared, target, wait_until, with_schema};
-use crate::proxy::{Proxy, config};
+use crate::proxy::Proxy;
 use crate::raw;
-use crate::support::{options, program};
+use crate::tls::any_certificate;
 
 on_both!(
     the_greeting_is_the_primarys,
     without_tls,
-    over_tls,
     an_empty_password,
     refusals_are_the_servers_own,
     a_changed_password,
     a_schema_at_login,
     static_accounts,
     more_connections_than_allowed,
-    a_given_certificate,
-    no_tls_to_clients,
     a_change_of_user,
     a_refused_change_of_user,
 );
@@ -65,19 +59,6 @@ async fn without_tls(flavor: Flavor) {
     let mut session = connect(proxy.address(), &user).await;
     assert_eq!(target(&mut session).await, "replica");
     assert_eq!(current_user(&mut session).await, "plain@%");
-}
-
-async fn over_tls(flavor: Flavor) {
-    let sandbox = shared(flavor).await;
-    let proxy = Proxy::start(sandbox).await;
-    let user = account("encrypted", "s3cret");
-    create_user(sandbox, &user.user, &identified(&user)).await;
-    for _ in 0..2 {
-        let options = with_schema(proxy.address(), &user).ssl_opts(any_certificate());
-        let mut session = Conn::new(options).await.unwrap();
-        assert_eq!(target(&mut session).await, "replica");
-        assert_eq!(current_user(&mut session).await, "encrypted@%");
-    }
 }
 
 /// The server may know a password that the proxy does not: it asks, and the reads reach the replica.
@@ -246,109 +227,6 @@ async fn more_connections_than_allowed(flavor: Flavor) {
     .await;
 }
 
-async fn a_given_certificate(flavor: Flavor) {
-    let sandbox = shared(flavor).await;
-    let files = Certificate::generate();
-    let (certificate, key) = (files.certificate(), files.key());
-    let proxy =
-        Proxy::start_with(sandbox, |config| config.client_tls = ClientTls::Files { certificate, key });
-    let proxy = proxy.await;
-    let trusting = |roots: &Certificate| {
-        let tls = SslOpts::default()
-            .with_root_certs(vec![roots.certificate().into()])
-            .with_disable_built_in_roots(true);
-        with_schema(proxy.address(), sandbox.application()).ssl_opts(tls)
-    };
-    Conn::new(trusting(&files)).await.unwrap().ping().await.unwrap();
-    let error = Conn::new(trusting(&Certificate::generate())).await.unwrap_err().to_string();
-    assert!(error.contains("certificate"), "{error}");
-}
-
-async fn no_tls_to_clients(flavor: Flavor) {
-    let sandbox = shared(flavor).await;
-    let proxy = Proxy::start_with(sandbox, |config| config.client_tls = ClientTls::Off).await;
-    assert_eq!(target(&mut proxy.connect().await).await, "replica");
-    let options = with_schema(proxy.address(), sandbox.application()).ssl_opts(any_certificate());
-    let error = Conn::new(options).await.unwrap_err();
-    assert!(matches!(error, mysql_async::Error::Driver(mysql_async::DriverError::NoClientSslFlagFromServer)));
-}
-
-/// MySQL makes a certificate for itself.
-#[tokio::test]
-async fn mysql_tls_to_the_servers() {
-    let sandbox = shared(Flavor::MySql).await;
-    let user = account("secure", "s3cret");
-    create_user(sandbox, &user.user, &format!("{} REQUIRE SSL", identified(&user))).await;
-    for tls in [BackendTls::Off, BackendTls::AsClient, BackendTls::Required] {
-        let proxy = Proxy::start_with(sandbox, |config| config.backend_tls = tls.clone()).await;
-        for client_tls in [None, Some(any_certificate())] {
-            let encrypts = match tls {
-                BackendTls::Off => false,
-                BackendTls::AsClient => client_tls.is_some(),
-                BackendTls::Required | BackendTls::Verify { .. } => true,
-            };
-            let options = with_schema(proxy.address(), &user).ssl_opts(client_tls);
-            if encrypts {
-                let mut session = Conn::new(options).await.unwrap();
-                assert!(is_encrypted(&mut session).await);
-                assert_eq!(target(&mut session).await, "replica");
-            } else {
-                assert_eq!(refusal(options).await.0, 1045);
-            }
-        }
-    }
-}
-
-/// MariaDB of this age has TLS only with a certificate; it is started by a script that names one.
-#[tokio::test]
-async fn mariadb_tls_to_the_server() {
-    let files = Certificate::generate();
-    let script = tempfile::NamedTempFile::new().unwrap().into_temp_path();
-    let text = format!(
-        "#!/bin/sh\ncase \"$*\" in *--port=*) set -- \"$@\" --ssl-cert={} --ssl-key={};; esac\nexec {} \"$@\"\n",
-        files.certificate().display(),
-        files.key().display(),
-        program(Flavor::MariaDb).path.display(),
-    );
-    std::fs::write(&script, text).unwrap();
-    std::fs::set_permissions(&script, std::fs::Permissions::from_mode(0o755)).unwrap();
-    let mut options = options(Flavor::MariaDb);
-    options.program = Program::find(None, Some(&script)).unwrap();
-    let single = Single::start(options).await.unwrap();
-
-    let stranger = Certificate::generate();
-    let verify = |files: &Certificate| BackendTls::Verify { authorities: files.certificate() };
-    for (tls, encrypted) in [
-        (BackendTls::Off, Some(false)),
-        (BackendTls::AsClient, Some(false)),
-        (BackendTls::Required, Some(true)),
-        (verify(&files), Some(true)),
-        (verify(&stranger), None),
-    ] {
-        let proxy = Proxy::run(single_config(&single, tls.clone()), single.application()).await;
-        let session = Conn::new(with_schema(proxy.address(), single.application())).await;
-        match (session, encrypted) {
-            (Ok(mut session), Some(encrypted)) => {
-                assert_eq!(is_encrypted(&mut session).await, encrypted, "{tls:?}");
-            }
-            (Err(mysql_async::Error::Server(error)), None) => assert_eq!(error.code, 1429, "{error:?}"),
-            (session, _) => panic!("{tls:?}: {session:?}"),
-        }
-    }
-    single.stop().await.unwrap();
-}
-
-/// A server without TLS is refused where the settings ask for it.
-#[tokio::test]
-async fn mariadb_without_tls_where_it_is_required() {
-    let sandbox = shared(Flavor::MariaDb).await;
-    let settings = Config { backend_tls: BackendTls::Required, ..config(sandbox) };
-    let proxy = Proxy::run(settings, sandbox.application()).await;
-    let (code, _, message) = refusal(with_schema(proxy.address(), sandbox.application())).await;
-    assert_eq!(code, 1429);
-    assert!(message.contains("TLS"), "{message}");
-}
-
 async fn a_change_of_user(flavor: Flavor) {
     let sandbox = shared(flavor).await;
     let proxy = Proxy::start(sandbox).await;
@@ -413,7 +291,7 @@ async fn a_refused_change_of_user(flavor: Flavor) {
 }
 
 /// `IDENTIFIED BY` its password, by the server's default plugin.
-fn identified(account: &Account) -> String {
+pub(crate) fn identified(account: &Account) -> String {
     format!("IDENTIFIED BY '{}'", account.password.as_str())
 }
 
@@ -421,22 +299,12 @@ fn last((_, last): (Option<String>, String)) -> String {
     last
 }
 
-async fn current_user(session: &mut Conn) -> String {
+pub(crate) async fn current_user(session: &mut Conn) -> String {
     session.query_first("SELECT CURRENT_USER()").await.unwrap().unwrap()
 }
 
-async fn is_encrypted(session: &mut Conn) -> bool {
-    let status: Option<(String, String)> =
-        session.query_first("SHOW SESSION STATUS LIKE 'Ssl_cipher'").await.unwrap();
-    !status.unwrap().1.is_empty()
-}
-
-fn any_certificate() -> SslOpts {
-    SslOpts::default().with_danger_accept_invalid_certs(true).with_danger_skip_domain_validation(true)
-}
-
 /// What a client is told that does not get in: code, SQLSTATE, text.
-async fn refusal(options: OptsBuilder) -> (u16, String, String) {
+pub(crate) async fn refusal(options: OptsBuilder) -> (u16, String, String) {
     match Conn::new(options).await {
         Err(mysql_async::Error::Server(error)) => (error.code, error.state, error.message),
         other => panic!("{other:?}"),
@@ -460,41 +328,4 @@ async fn mariadb_client(
     command.arg(format!("--port={}", address.port())).arg(format!("--user={user}"));
     command.env("MYSQL_PWD", password).args(["-e", statement, Sandbox::SCHEMA]);
     command.output().await.expect("the command-line client `mariadb` is needed")
-}
-
-fn single_config(single: &Single, tls: BackendTls) -> Config {
-    let any: SocketAddr = ([127, 0, 0, 1], 0).into();
-    let address = single.server().address().to_string();
-    Config {
-        http: Some(any),
-        route: RouteMode::Primary,
-        backend_tls: tls,
-        connect_timeout: Duration::from_secs(30),
-        ..Config::new(any, ramsplit::config::Backend { name: "primary".to_owned(), address })
-    }
-}
-
-/// A self-signed certificate for this host, in files.
-struct Certificate(tempfile::TempDir);
-
-impl Certificate {
-    fn generate() -> Self {
-        let directory = tempfile::tempdir().unwrap();
-        let made = rcgen::generate_simple_self_signed(vec!["127.0.0.1".to_owned()]).unwrap();
-        std::fs::write(directory.path().join("certificate.pem"), made.cert.pem()).unwrap();
-        std::fs::write(directory.path().join("key.pem"), made.signing_key.serialize_pem()).unwrap();
-        Self(directory)
-    }
-
-    fn certificate(&self) -> std::path::PathBuf {
-        self.path().join("certificate.pem")
-    }
-
-    fn key(&self) -> std::path::PathBuf {
-        self.path().join("key.pem")
-    }
-
-    fn path(&self) -> &Path {
-        self.0.path()
-    }
 }
