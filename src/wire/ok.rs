@@ -45,7 +45,9 @@ impl<'a> OkPacket<'a> {
         let affected_rows = reader.lenenc_int("affected rows")?;
         let last_insert_id = reader.lenenc_int("last insert id")?;
         let status = StatusFlags::from_bits_retain(reader.u16("status flags")?);
-        let warnings = reader.u16("warnings")?;
+        // MySQL ends a result whose rows failed inside a stored program with five bytes, as if with an EOF
+        // packet: the zeros of its warning count read as those of the rows and the id, and this is missing.
+        let warnings = if reader.is_empty() { 0 } else { reader.u16("warnings")? };
         // The servers leave the text out when nothing follows it.
         let info = if reader.is_empty() { &[] } else { reader.lenenc_bytes("info")? };
         let state = if status.contains(StatusFlags::SERVER_SESSION_STATE_CHANGED) {
