@@ -164,7 +164,8 @@ fn session_state_is_read_with_several_variables_in_one_entry() {
 #[test]
 fn a_result_that_failed_inside_a_stored_program_goes_on_with_its_error() {
     // MySQL 9.7.4: CALL of a procedure that selects from a function, whose error a handler raises again.
-    let stream = b"\x01\0\0\x01\x01\x1e\0\0\x02\x03def\0\0\0\x04f1()\x04f1()\x0c\x3f\0\x0b\0\0\0\x03\0\0\0\0\0\
+    let stream =
+        b"\x01\0\0\x01\x01\x1e\0\0\x02\x03def\0\0\0\x04f1()\x04f1()\x0c\x3f\0\x0b\0\0\0\x03\0\0\0\0\0\
         \x05\0\0\x03\xfe\0\0\x0a\0\x0d\0\0\x04\xff\x7a\x04#42S02None";
     let (passed, kinds, done) = scan_all(Scanner::new(modern(), Answer::Results), stream);
     let more = StatusFlags::SERVER_STATUS_AUTOCOMMIT | StatusFlags::SERVER_MORE_RESULTS_EXISTS;
