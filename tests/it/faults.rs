@@ -291,7 +291,7 @@ async fn a_primary_that_breaks_off(flavor: Flavor) {
     }
 }
 
-/// Its sessions end with a word about why, and new ones begin when it is back.
+/// Its sessions end as they would without a proxy, and new ones begin when it is back.
 async fn a_primary_that_dies(flavor: Flavor) {
     let sandbox = own(flavor).await;
     let proxy = Proxy::start(&sandbox).await;
@@ -301,7 +301,7 @@ async fn a_primary_that_dies(flavor: Flavor) {
     wait_for_statement(sandbox.primary(), "'dies'").await;
     sandbox.primary().kill().await;
     let error = running.await.unwrap().unwrap_err();
-    assert!(matches!(&error, mysql_async::Error::Server(error) if error.code == 1158), "{error}");
+    assert!(error.is_fatal(), "{error}");
     idle.query_drop("SELECT 1").await.unwrap_err();
     let refusal = Conn::new(with_schema(proxy.address(), sandbox.application())).await.unwrap_err();
     assert!(matches!(&refusal, mysql_async::Error::Server(error) if error.code == 1429), "{refusal}");
