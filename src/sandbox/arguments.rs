@@ -14,7 +14,9 @@ pub(super) fn first() -> Vec<OsString> {
 
 /// Where the data is and how it is laid out: the same while initialising and while running.
 pub(super) fn storage(spec: &Spec) -> Vec<OsString> {
-    let mut arguments = vec![with_path("--datadir=", &spec.data())];
+    // A starting server removes what others left in its directory for temporary files, so each has its own.
+    let mut arguments =
+        vec![with_path("--datadir=", &spec.data()), with_path("--tmpdir=", &spec.temporary())];
     if rustix::process::geteuid().is_root() {
         // Servers refuse to run as root unless told to. MariaDB's set-up script takes `--user` to itself and
         // then changes owners in the plugin directory; `-u` it leaves to the server.
@@ -34,7 +36,6 @@ pub(super) fn running(spec: &Spec) -> Vec<OsString> {
     let mut arguments = first();
     arguments.extend(storage(spec));
     arguments.extend([
-        with_path("--tmpdir=", &spec.temporary()),
         with_path("--secure-file-priv=", &spec.temporary()),
         with_path("--socket=", &spec.socket()),
         with_path("--pid-file=", &spec.pid_file()),
