@@ -11,9 +11,10 @@ use crate::{
         Capabilities, Command, Malformed,
         err::ERR_HEADER,
         framed::Framed,
-        ok::{EOF_HEADER, EOF_MAX_LEN, OK_HEADER, OkPacket},
+        ok::{EOF_HEADER, EOF_MAX_LEN, OK_HEADER, OK_MIN_LEN, OkPacket},
         query,
         reader::Reader,
+        response::definitions,
     },
 };
 
@@ -21,8 +22,6 @@ use crate::{
 const REPLY_LIMIT: usize = 1024 * 1024;
 /// A server that does not take a farewell within this time goes without.
 const QUIT_LIMIT: Duration = Duration::from_secs(1);
-/// An OK packet has at least this many bytes; a column count has fewer.
-const OK_MIN_LEN: usize = 7;
 
 /// A logged-in connection.
 #[derive(Debug)]
@@ -129,11 +128,7 @@ impl Connection {
 
     /// Reads a result set whose first packet is `head`.
     async fn rows(&mut self, head: &[u8]) -> Result<Option<Vec<u8>>, Error> {
-        let mut reader = Reader::new(head);
-        let columns = reader.lenenc_int("column count")?;
-        let flagged = self.capabilities.optional_metadata() || self.capabilities.cache_metadata();
-        let omitted = flagged && reader.u8("metadata flag")? == 0;
-        let definitions = if omitted { 0 } else { columns };
+        let definitions = definitions(head, self.capabilities)?;
         for _ in 0..definitions + u64::from(!self.capabilities.deprecate_eof()) {
             self.packet().await?;
         }

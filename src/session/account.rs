@@ -148,7 +148,7 @@ async fn exchange(
     client: &mut Framed<Stream>,
     context: &Context,
 ) -> Result<crate::wire::framed::Packet, backend::Error> {
-    client.flush(context.write_limit()).await.map_err(|error| backend::Error::Client(error.into()))?;
+    client.flush(context.config.write_timeout).await.map_err(|error| backend::Error::Client(error.into()))?;
     client.read_packet(backend::login::AUTH_PACKET_LIMIT).await.map_err(backend::Error::Client)
 }
 

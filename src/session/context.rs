@@ -1,11 +1,8 @@
 //! What all sessions share.
 
-use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicU32, Ordering},
-    },
-    time::Duration,
+use std::sync::{
+    Arc,
+    atomic::{AtomicU32, Ordering},
 };
 
 use arc_swap::ArcSwapOption;
@@ -105,11 +102,6 @@ impl Context {
             tracing::info!(version = %String::from_utf8_lossy(&learned.version), "primary greets");
             self.primary.store(Some(Arc::new(learned)));
         }
-    }
-
-    /// How long a peer may take for one piece of data.
-    pub const fn write_limit(&self) -> Duration {
-        self.config.write_timeout
     }
 }
 

@@ -54,7 +54,7 @@ pub(super) async fn welcome(context: &Context, socket: TcpStream, id: u32) -> Re
     let mut payload = Vec::new();
     greeting.put(&mut payload);
     client.put(0, &payload);
-    client.flush(context.write_limit()).await.map_err(Error::client_io)?;
+    client.flush(context.config.write_timeout).await.map_err(Error::client_io)?;
 
     let (mut client, mut login, seq) = match read_login(context, client).await {
         Ok(read) => read,
@@ -85,7 +85,7 @@ pub(super) async fn welcome(context: &Context, socket: TcpStream, id: u32) -> Re
             let payload = refused.payload.clone();
             client.put(refused.seq, &payload);
             // The login failed already; how the telling goes changes nothing.
-            let _ = client.flush(context.write_limit()).await;
+            let _ = client.flush(context.config.write_timeout).await;
             client.shutdown().await;
             Err(refused.error)
         }
@@ -97,7 +97,7 @@ async fn refuse(mut client: Framed<Stream>, seq: u8, context: &Context, error: &
     let payload = if seq == 0 { error.to_first_payload() } else { error.to_payload() };
     client.put(seq, &payload);
     // The client is turned away either way.
-    let _ = client.flush(context.write_limit()).await;
+    let _ = client.flush(context.config.write_timeout).await;
     client.shutdown().await;
     Error::Told(error.clone())
 }

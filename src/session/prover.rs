@@ -52,7 +52,7 @@ impl<'a> ClientProver<'a> {
 
     async fn exchange(&mut self, payload: &[u8]) -> Result<Vec<u8>, Error> {
         let due = self.client.put(self.seq, payload);
-        let flushed = self.client.flush(self.context.write_limit()).await;
+        let flushed = self.client.flush(self.context.config.write_timeout).await;
         flushed.map_err(|error| Error::Client(framed::Error::Io(error)))?;
         let packet = self.client.read_packet(AUTH_PACKET_LIMIT).await.map_err(Error::Client)?;
         let packet = packet.numbered(due).map_err(|malformed| Error::Client(malformed.into()))?;

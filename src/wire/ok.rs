@@ -5,6 +5,9 @@ use bytes::BufMut;
 
 /// The first byte of an OK packet that answers a command.
 pub const OK_HEADER: u8 = 0x00;
+/// An OK packet that answers a command has at least this many bytes; a column count that begins with zero
+/// has fewer.
+pub const OK_MIN_LEN: usize = 7;
 /// The first byte of an EOF packet, and of an OK packet that ends a result set.
 pub const EOF_HEADER: u8 = 0xFE;
 /// An EOF packet is shorter than this; a longer packet with its first byte is a row.

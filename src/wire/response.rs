@@ -5,14 +5,12 @@ use super::{
     command::Answer,
     err::{ERR_HEADER, ErrPacket, PROGRESS_REPORT},
     header::{Header, MAX_PACKET, Walk},
-    ok::{EOF_HEADER, EOF_MAX_LEN, OK_HEADER, OkPacket, parse_eof},
+    ok::{EOF_HEADER, EOF_MAX_LEN, OK_HEADER, OK_MIN_LEN, OkPacket, parse_eof},
     reader::Reader,
 };
 
 /// The first byte of a request for a file of the client's.
 const LOCAL_INFILE_HEADER: u8 = 0xFB;
-/// An OK packet has at least this many bytes; a column count that begins with zero has fewer.
-const OK_MIN_LEN: usize = 7;
 /// A column count with its flag has at most this many bytes.
 const COLUMN_COUNT_MAX_LEN: usize = 10;
 
@@ -265,17 +263,8 @@ impl Scanner {
         Ok(Look::Stop(Kind::End(status), state))
     }
 
-    /// "Text Resultset": with CLIENT_OPTIONAL_RESULTSET_METADATA a flag stands before the count, with
-    /// MariaDB's cached metadata behind it; zero means that no definitions follow.
     fn look_at_column_count(&self, payload: &[u8]) -> Result<Look, Malformed> {
-        let mut reader = Reader::new(payload);
-        let count = reader.lenenc_int("column count")?;
-        let flagged = self.capabilities.optional_metadata() || self.capabilities.cache_metadata();
-        let omitted = flagged && reader.u8("metadata flag")? == 0;
-        if count == 0 {
-            return Err(Malformed::Invalid("a result set without columns"));
-        }
-        Ok(Look::Pass(self.after_columns(if omitted { 0 } else { count })))
+        Ok(Look::Pass(self.after_columns(definitions(payload, self.capabilities)?)))
     }
 
     const fn after_columns(&self, left: u64) -> State {
@@ -309,6 +298,23 @@ impl Scanner {
         let state = if left == 0 { State::Done } else { State::Definitions { left } };
         Ok(Look::Stop(Kind::Prepared, state))
     }
+}
+
+/// How many column definitions follow the column count in `payload`: with CLIENT_OPTIONAL_RESULTSET_METADATA,
+/// and with MariaDB's cached metadata, a flag behind the count may say that none does.
+/// <https://dev.mysql.com/doc/dev/mysql-server/latest/page_protocol_com_query_response_text_resultset.html>
+///
+/// # Errors
+/// When it is no column count.
+pub fn definitions(payload: &[u8], capabilities: Capabilities) -> Result<u64, Malformed> {
+    let mut reader = Reader::new(payload);
+    let count = reader.lenenc_int("column count")?;
+    let flagged = capabilities.optional_metadata() || capabilities.cache_metadata();
+    let omitted = flagged && reader.u8("metadata flag")? == 0;
+    if count == 0 {
+        return Err(Malformed::Invalid("a result set without columns"));
+    }
+    Ok(if omitted { 0 } else { count })
 }
 
 /// COM_STMT_PREPARE_OK.
