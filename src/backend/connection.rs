@@ -14,7 +14,7 @@ use crate::{
         ok::{EOF_HEADER, EOF_MAX_LEN, OK_HEADER, OK_MIN_LEN, OkPacket},
         query,
         reader::Reader,
-        response::definitions,
+        response::{PreparedOk, definitions},
     },
 };
 
@@ -76,6 +76,43 @@ impl Connection {
     /// See [`Connection::ask`].
     pub async fn reset(&mut self, limit: Duration) -> Result<(), Error> {
         self.command(&[Command::COM_RESET_CONNECTION as u8], limit).await.map(|_| ())
+    }
+
+    /// COM_STMT_PREPARE, for a statement of the client's: its answer, whose definitions nobody needs twice.
+    ///
+    /// # Errors
+    /// See [`Connection::ask`].
+    pub async fn prepare(&mut self, sql: &[u8], limit: Duration) -> Result<PreparedOk, Error> {
+        self.begin(&[&[Command::COM_STMT_PREPARE as u8], sql].concat());
+        timeout(limit, self.prepared(limit)).await.map_err(|_| Error::Timeout(limit))?
+    }
+
+    async fn prepared(&mut self, limit: Duration) -> Result<PreparedOk, Error> {
+        self.framed.flush(limit).await?;
+        let prepared = PreparedOk::parse(&self.packet().await?, self.capabilities)?;
+        for _ in 0..prepared.definition_packets(self.capabilities) {
+            self.packet().await?;
+        }
+        self.busy = false;
+        Ok(prepared)
+    }
+
+    /// COM_STMT_RESET: closes the statement's cursor.
+    ///
+    /// # Errors
+    /// See [`Connection::ask`].
+    pub async fn reset_statement(&mut self, id: u32, limit: Duration) -> Result<(), Error> {
+        self.command(&statement_command(Command::COM_STMT_RESET, id), limit).await.map(|_| ())
+    }
+
+    /// COM_STMT_CLOSE, which has no answer.
+    ///
+    /// # Errors
+    /// When the server cannot be written to within `limit`.
+    pub async fn close_statement(&mut self, id: u32, limit: Duration) -> Result<(), Error> {
+        self.framed.stream_mut().begin_command();
+        self.framed.put(0, &statement_command(Command::COM_STMT_CLOSE, id));
+        Ok(self.framed.flush(limit).await?)
     }
 
     /// Sends a command that is answered by one packet, and gives that.
@@ -158,4 +195,9 @@ impl Connection {
             None => Err(Malformed::Invalid("an empty packet came as an answer").into()),
         }
     }
+}
+
+fn statement_command(command: Command, id: u32) -> [u8; 5] {
+    let [a, b, c, d] = id.to_le_bytes();
+    [command as u8, a, b, c, d]
 }

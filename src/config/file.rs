@@ -78,6 +78,7 @@ struct Raw {
     #[serde(default)]
     route: Route,
     max_connections: Option<usize>,
+    max_prepared_statements: Option<usize>,
     login_timeout_ms: Option<u64>,
     write_timeout_ms: Option<u64>,
     shutdown_grace_ms: Option<u64>,
@@ -199,6 +200,7 @@ impl Raw {
             client_tls: client_tls?,
             backend_tls: backend_tls?,
             max_connections: self.max_connections.unwrap_or(defaults.max_connections),
+            max_prepared_statements: self.max_prepared_statements.unwrap_or(defaults.max_prepared_statements),
             login_timeout: time("login_timeout_ms", self.login_timeout_ms, defaults.login_timeout),
             write_timeout: time("write_timeout_ms", self.write_timeout_ms, defaults.write_timeout),
             shutdown_grace: time("shutdown_grace_ms", self.shutdown_grace_ms, defaults.shutdown_grace),

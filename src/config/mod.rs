@@ -115,6 +115,8 @@ pub struct Config {
     pub backend_tls: BackendTls,
     /// Client connections at a time; one more is refused with error 1040.
     pub max_connections: usize,
+    /// Prepared statements of one session at a time; one more is refused with error 1461.
+    pub max_prepared_statements: usize,
     /// A client must have logged in within this time.
     pub login_timeout: Duration,
     /// A server must have let a session in within this time.
@@ -148,6 +150,7 @@ impl Config {
             client_tls: ClientTls::Generated,
             backend_tls: BackendTls::AsClient,
             max_connections: 10_000,
+            max_prepared_statements: 16_382,
             login_timeout: Duration::from_secs(10),
             connect_timeout: Duration::from_secs(10),
             write_timeout: Duration::from_secs(60),

@@ -11,14 +11,38 @@ use crate::{
 pub struct Session {
     /// Where statements may go at all.
     pub mode: RouteMode,
-    /// SERVER_STATUS_IN_TRANS in the primary's last answer.
-    pub in_transaction: bool,
+    /// Where the open transaction runs.
+    pub transaction: Transaction,
     /// SERVER_STATUS_AUTOCOMMIT in the primary's last answer.
     pub autocommit: bool,
-    /// Why everything of this session stays on the primary, if it does.
+    /// What earlier statements left on the primary's connection alone and this one needs, if there is
+    /// anything.
     pub tie: Option<Reason>,
+    /// The replica's connection can have the same values in the user variables that the statement reads.
+    pub knows_variables: bool,
     /// Where the last statement ran.
     pub last_target: Target,
+    /// Where the last statement ran that gave rows.
+    pub rows_target: Target,
+}
+
+/// Where the session's transaction runs: SERVER_STATUS_IN_TRANS in that server's last answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Transaction {
+    /// None is open.
+    None,
+    /// On the primary.
+    Primary,
+    /// It only reads, and runs on the replica.
+    Replica,
+    /// It only reads; statements that must not run on the replica have begun it on the primary as well.
+    Both,
+}
+
+impl Transaction {
+    const fn is_on_replica(self) -> bool {
+        matches!(self, Self::Replica | Self::Both)
+    }
 }
 
 /// Whether a replica can take this session's reads.
@@ -31,30 +55,60 @@ pub enum Replica {
 }
 
 /// Where `statement` goes. First what ties the session, then what the statement is, then whether a replica
-/// is there: only a certain read outside of any transaction leaves the primary.
+/// is there: only a certain read leaves the primary, and a transaction that only reads.
 pub fn decide(statement: &Statement, session: Session, replica: Replica) -> Route {
-    if session.in_transaction {
+    if session.transaction == Transaction::Primary {
         return Route::primary(Reason::Transaction);
     }
     if asks_about_last_result(statement) {
-        return Route { target: session.last_target, reason: Reason::LastResult };
+        let target = if asks_for_rows(statement) { session.rows_target } else { session.last_target };
+        return Route { target, reason: Reason::LastResult };
     }
-    if let Some(reason) = reason_to_stay(statement) {
-        return Route::primary(reason);
-    }
+    let on_replica = match reason_to_stay(statement, session.knows_variables) {
+        None => Reason::Read,
+        Some(_) if goes_with_transaction(statement, session.transaction) => Reason::Transaction,
+        Some(_) if begins_to_read(statement) => Reason::ReadOnlyTransaction,
+        Some(_) if session.transaction.is_on_replica() => return Route::primary(Reason::Transaction),
+        Some(reason) => return Route::primary(reason),
+    };
     if session.mode == RouteMode::Primary {
         return Route::primary(Reason::Forced);
-    }
-    if !session.autocommit {
-        return Route::primary(Reason::AutocommitOff);
     }
     if let Some(reason) = session.tie {
         return Route::primary(reason);
     }
+    if session.transaction.is_on_replica() && on_replica != Reason::ReadOnlyTransaction {
+        return Route { target: Target::Replica, reason: Reason::ReadOnlyTransaction };
+    }
+    if !session.autocommit {
+        return Route::primary(Reason::AutocommitOff);
+    }
     match replica {
-        Replica::Serving => Route { target: Target::Replica, reason: Reason::Read },
+        Replica::Serving => Route { target: Target::Replica, reason: on_replica },
         Replica::Unusable(reason) => Route::primary(reason),
     }
+}
+
+/// START TRANSACTION READ ONLY.
+fn begins_to_read(statement: &Statement) -> bool {
+    statement.kind == Kind::Begin
+        && statement.facts.contains(Facts::READ_ONLY_BEGIN)
+        && !statement.facts.contains(Facts::MULTI)
+}
+
+/// Statements about a transaction on the replica, unless the primary has to end it too, or to hang up.
+const fn goes_with_transaction(statement: &Statement, transaction: Transaction) -> bool {
+    let goes = match statement.kind {
+        Kind::Commit | Kind::Rollback => matches!(transaction, Transaction::Replica),
+        Kind::Savepoint => transaction.is_on_replica(),
+        _ => false,
+    };
+    goes && !statement.facts.intersects(Facts::RELEASES.and(Facts::MULTI))
+}
+
+/// The number of rows without LIMIT outlives statements that give no rows.
+fn asks_for_rows(statement: &Statement) -> bool {
+    statement.functions.iter().any(|function| function == "found_rows")
 }
 
 /// Row counts and warnings are on the connection that ran the last statement. LAST_INSERT_ID is not: only
@@ -75,8 +129,8 @@ fn asks_about_last_result(statement: &Statement) -> bool {
 }
 
 /// Why this statement must run on the primary whatever the session, if it must.
-fn reason_to_stay(statement: &Statement) -> Option<Reason> {
-    if statement.is_certain_read() {
+fn reason_to_stay(statement: &Statement, knows_variables: bool) -> Option<Reason> {
+    if statement.is_certain_read() || knows_variables && statement.is_certain_read_of_variables() {
         return None;
     }
     let by_fact = [
@@ -114,10 +168,12 @@ mod tests {
 
     const CALM: Session = Session {
         mode: RouteMode::Auto,
-        in_transaction: false,
+        transaction: Transaction::None,
         autocommit: true,
         tie: None,
+        knows_variables: false,
         last_target: Target::Primary,
+        rows_target: Target::Primary,
     };
 
     fn route(sql: &str, session: Session) -> (Target, &'static str) {
@@ -153,7 +209,7 @@ mod tests {
     fn a_session_can_be_tied() {
         let read = "SELECT a FROM t";
         for (session, reason) in [
-            (Session { in_transaction: true, ..CALM }, "transaction"),
+            (Session { transaction: Transaction::Primary, ..CALM }, "transaction"),
             (Session { autocommit: false, ..CALM }, "autocommit_off"),
             (Session { mode: RouteMode::Primary, ..CALM }, "forced"),
             (Session { tie: Some(Reason::TemporaryTable), ..CALM }, "temporary_table"),
@@ -165,10 +221,45 @@ mod tests {
     #[test]
     fn diagnostics_follow_the_last_statement() {
         let after_replica = Session { last_target: Target::Replica, ..CALM };
-        for sql in ["SHOW WARNINGS", "SELECT FOUND_ROWS()", "SELECT ROW_COUNT()"] {
+        for sql in ["SHOW WARNINGS", "SELECT ROW_COUNT()", "SELECT @@warning_count"] {
             assert_eq!(route(sql, after_replica), (Target::Replica, "last_result"), "{sql}");
             assert_eq!(route(sql, CALM), (Target::Primary, "last_result"), "{sql}");
         }
+        let rows_from_replica = Session { rows_target: Target::Replica, ..CALM };
+        assert_eq!(route("SELECT FOUND_ROWS()", rows_from_replica), (Target::Replica, "last_result"));
+        assert_eq!(route("SELECT FOUND_ROWS()", after_replica), (Target::Primary, "last_result"));
         assert_eq!(route("SELECT LAST_INSERT_ID()", after_replica), (Target::Primary, "last_result"));
+    }
+
+    #[test]
+    fn read_only_transactions_run_on_the_replica() {
+        let begin = "START TRANSACTION READ ONLY";
+        assert_eq!(route(begin, CALM), (Target::Replica, "read_only_transaction"));
+        assert_eq!(route(begin, Session { autocommit: false, ..CALM }), (Target::Primary, "autocommit_off"));
+        assert_eq!(
+            route(begin, Session { tie: Some(Reason::SessionState), ..CALM }),
+            (Target::Primary, "session_state")
+        );
+        let inside = Session { transaction: Transaction::Replica, ..CALM };
+        for sql in
+            ["SELECT a FROM t", "COMMIT", "ROLLBACK", "SAVEPOINT s", "ROLLBACK TO s", "COMMIT AND CHAIN"]
+        {
+            assert_eq!(route(sql, inside), (Target::Replica, "read_only_transaction"), "{sql}");
+        }
+        for sql in ["INSERT INTO t VALUES (1)", "SELECT @a", "SHOW TABLES", "BEGIN", "COMMIT RELEASE"] {
+            assert_eq!(route(sql, inside), (Target::Primary, "transaction"), "{sql}");
+        }
+        let both = Session { transaction: Transaction::Both, ..CALM };
+        assert_eq!(route("SELECT a FROM t", both), (Target::Replica, "read_only_transaction"));
+        assert_eq!(route("COMMIT", both), (Target::Primary, "transaction"));
+        let tied = Session { tie: Some(Reason::TemporaryTable), ..inside };
+        assert_eq!(route("SELECT a FROM t", tied), (Target::Primary, "temporary_table"));
+    }
+
+    #[test]
+    fn known_user_variables_keep_no_read() {
+        let known = Session { knows_variables: true, ..CALM };
+        assert_eq!(route("SELECT a FROM t WHERE b = @x", known), (Target::Replica, "read"));
+        assert_eq!(route("SELECT a INTO @y FROM t WHERE b = @x", known), (Target::Primary, "user_variable"));
     }
 }

@@ -2,7 +2,7 @@
 
 mod decide;
 
-pub use decide::{Replica, Session, decide};
+pub use decide::{Replica, Session, Transaction, decide};
 
 /// Copies of the data that a statement can run on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -74,6 +74,8 @@ reasons! {
     Ddl = "ddl",
     /// A transaction is open, or this opens or ends one.
     Transaction = "transaction",
+    /// A transaction that only reads runs on the replica.
+    ReadOnlyTransaction = "read_only_transaction",
     /// `autocommit` is off, so that each statement belongs to a transaction.
     AutocommitOff = "autocommit_off",
     /// It locks the rows that it reads.
@@ -95,8 +97,6 @@ reasons! {
     Unparsed = "unparsed",
     /// Several statements in one text, not all of them reads.
     MultiStatement = "multi_statement",
-    /// A prepared statement of the binary protocol.
-    Prepared = "prepared",
     /// The settings send everything to the primary.
     Forced = "forced",
     /// The replica does not have this session's last write yet.

@@ -98,7 +98,7 @@ impl Session {
     ) -> Result<Result<(), Vec<u8>>, Error> {
         // The caller may never have used the replica: only its login there is needed, not its position.
         if !self.replica.is_open() {
-            let _ = self.prepare_replica().await?;
+            let _ = self.prepare_replica(Reason::Read).await?;
         }
         let (Some(thread), Some(replica)) = (victim.thread(Target::Replica), self.replica.connection())
         else {

@@ -6,17 +6,24 @@ pub mod context;
 mod handshake;
 mod kill;
 mod position;
+mod prepared;
 mod prover;
 mod query;
 mod registry;
 mod relay;
 mod replay;
 mod replica_link;
+mod replica_read;
 mod state;
+mod statement;
+mod temporary;
+mod transaction;
 mod user;
+mod variables;
 
 use std::{ops::ControlFlow, sync::Arc};
 
+use mysql_common::constants::CapabilityFlags;
 use tokio::{net::TcpStream, time::Instant};
 use tokio_util::sync::CancellationToken;
 
@@ -35,12 +42,13 @@ use crate::{
     sql,
     telemetry::metrics::{BackendGauge, Use},
     wire::{
-        Capabilities, Command,
+        Capabilities, Command, StatusFlags,
         command::{Answer, answer, from_byte},
         err::{ERR_HEADER, SqlError, put_plain_ok},
         framed::{self, Framed, Head},
         header::{Header, Walk},
         login::Login,
+        response::PreparedOk,
     },
 };
 
@@ -157,7 +165,11 @@ impl Session {
             Command::COM_PROCESS_KILL => self.process_kill(head).await?,
             Command::COM_STMT_PREPARE => self.prepare(head).await?,
             Command::COM_STMT_EXECUTE | Command::COM_STMT_BULK_EXECUTE => self.execute(head).await?,
+            Command::COM_STMT_SEND_LONG_DATA => self.send_long_data(head).await?,
+            Command::COM_STMT_FETCH => self.fetch(head).await?,
+            Command::COM_STMT_RESET => self.reset_statement(head).await?,
             Command::COM_STMT_CLOSE => self.close_statement(head).await?,
+            Command::COM_SET_OPTION => self.set_option(head).await?,
             _ if shape == Answer::Tunnel => return self.tunnel(head, shutdown).await,
             _ => {
                 self.run_on_primary(head, shape, None).await?;
@@ -168,16 +180,16 @@ impl Session {
 
     /// What is in the client's buffer of the command at its front, without the header.
     fn payload(&self, head: Head) -> &[u8] {
-        self.client.received().get(Header::LEN..head.len).unwrap_or_default()
+        self.client.command(head)
     }
 
-    /// Sends a command to the primary and its answer to the client; gives the id that a prepare answer had.
+    /// Sends a command to the primary and its answer to the client; gives what a prepare answer had.
     async fn run_on_primary(
         &mut self,
         head: Head,
         shape: Answer,
         statement: Option<&sql::Statement>,
-    ) -> Result<Option<u32>, Error> {
+    ) -> Result<Option<PreparedOk>, Error> {
         if let Some(statement) = statement {
             self.state.before(statement);
         }
@@ -193,15 +205,9 @@ impl Session {
         head: Option<Head>,
         shape: Answer,
         statement: Option<&sql::Statement>,
-    ) -> Result<Option<u32>, Error> {
+    ) -> Result<Option<PreparedOk>, Error> {
         self.begin_statement(Target::Primary);
-        let mut listener = Listener {
-            state: Some(&mut self.state),
-            statement,
-            client: self.capabilities,
-            hold_errors: false,
-            prepared: None,
-        };
+        let mut listener = Listener::to_primary(&mut self.state, statement, self.capabilities);
         let mut relay = Relay {
             client: &mut self.client,
             server: &mut self.primary,
@@ -288,6 +294,22 @@ impl Session {
         self.say(0, &error.to_payload()).await
     }
 
+    /// COM_SET_OPTION turns multi-statements on and off: a replica's connection gets to know that with its
+    /// login.
+    /// <https://dev.mysql.com/doc/dev/mysql-server/latest/page_protocol_com_set_option.html>
+    async fn set_option(&mut self, head: Head) -> Result<(), Error> {
+        const MULTI_STATEMENTS_ON: [u8; 2] = [0, 0];
+        let multi = self.payload(head).get(1..) == Some(&MULTI_STATEMENTS_ON);
+        self.run_on_primary(head, Answer::Single, None).await?;
+        let flag = CapabilityFlags::CLIENT_MULTI_STATEMENTS;
+        let before = self.login.capabilities;
+        self.login.capabilities = if multi { before.with(flag) } else { before.without(flag) };
+        if self.login.capabilities != before && !self.replica.in_transaction() {
+            self.replica.close().await;
+        }
+        Ok(())
+    }
+
     /// A command of no known kind: the connection stays usable.
     async fn refuse(&mut self, head: Head) -> Result<(), Error> {
         let seq = self.drop_command(head).await?;
@@ -297,7 +319,12 @@ impl Session {
     async fn pong(&mut self, head: Head) -> Result<(), Error> {
         let seq = self.drop_command(head).await?;
         let mut payload = Vec::with_capacity(7);
-        put_plain_ok(&mut payload, self.state.status);
+        let mut status = self.state.status;
+        status.set(
+            StatusFlags::SERVER_STATUS_IN_TRANS,
+            self.state.in_transaction() || self.replica.in_transaction(),
+        );
+        put_plain_ok(&mut payload, status);
         self.say(seq, &payload).await
     }
 

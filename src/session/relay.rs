@@ -9,7 +9,7 @@ use crate::{
     net::Stream,
     sql::Statement,
     wire::{
-        Capabilities, Malformed,
+        Capabilities, Malformed, StatusFlags,
         command::Answer,
         err::ErrPacket,
         framed::{self, Framed, Head},
@@ -67,8 +67,26 @@ pub(super) struct Listener<'a> {
     pub client: Capabilities,
     /// Errors are held back, for another server to be tried.
     pub hold_errors: bool,
-    /// The id that a prepare answer gave.
-    pub prepared: Option<u32>,
+    /// What a prepare answer gave.
+    pub prepared: Option<PreparedOk>,
+    /// The status flags of the last OK or EOF.
+    pub status: Option<StatusFlags>,
+}
+
+impl<'a> Listener<'a> {
+    /// Listens to the primary, whose answers say what becomes of the session.
+    pub(super) const fn to_primary(
+        state: &'a mut State,
+        statement: Option<&'a Statement>,
+        client: Capabilities,
+    ) -> Self {
+        Self { state: Some(state), statement, client, hold_errors: false, prepared: None, status: None }
+    }
+
+    /// Listens to a replica.
+    pub(super) const fn to_replica(client: Capabilities, hold_errors: bool) -> Self {
+        Self { state: None, statement: None, client, hold_errors, prepared: None, status: None }
+    }
 }
 
 /// The two sides.
@@ -97,17 +115,6 @@ impl Relay<'_> {
         self.flush_server().await
     }
 
-    /// Sends the command at the front of the client's buffer and leaves it there, for another try.
-    ///
-    /// # Errors
-    /// When the server fails.
-    pub(super) async fn send_copy(&mut self, head: Head) -> Result<(), Error> {
-        self.server.begin_forwarded();
-        let command = self.client.received().get(..head.len).unwrap_or_default();
-        self.server.framed.tx.extend_from_slice(command);
-        self.flush_server().await
-    }
-
     async fn send_rest(&mut self, head: Head) -> Result<(), Error> {
         let mut walk = Walk::new(head.header);
         // What is in the buffer went already: move past it without looking.
@@ -124,7 +131,11 @@ impl Relay<'_> {
         Ok(())
     }
 
-    async fn flush_server(&mut self) -> Result<(), Error> {
+    /// Sends what is in the server's write buffer.
+    ///
+    /// # Errors
+    /// When the server fails.
+    pub(super) async fn flush_server(&mut self) -> Result<(), Error> {
         self.server.framed.flush(self.write_limit).await.map_err(server_io)
     }
 
@@ -207,11 +218,12 @@ impl Relay<'_> {
         let packet = self.server.framed.received().get(..len).unwrap_or_default();
         let payload = packet.get(Header::LEN..).unwrap_or_default();
         match kind {
-            Kind::End(_) => {
+            Kind::End(status) => {
+                listener.status = Some(status);
                 put_end(packet, payload, self.server.capabilities, listener, &mut self.client.tx)?;
             }
             Kind::Prepared => {
-                listener.prepared = Some(PreparedOk::parse(payload, self.server.capabilities)?.id);
+                listener.prepared = Some(PreparedOk::parse(payload, self.server.capabilities)?);
                 self.client.tx.extend_from_slice(packet);
             }
             Kind::Err => {

@@ -67,17 +67,25 @@ const RULES: &[(&str, Rule)] = &[
     ("time_zone", Rule::Replay),
     ("tmp_table_size", Rule::Replay),
     ("transaction_isolation", Rule::Replay),
+    // A replica's connection only reads in any case.
+    ("transaction_read_only", Rule::Ignore),
     ("tx_isolation", Rule::Replay),
+    ("tx_read_only", Rule::Ignore),
     ("unique_checks", Rule::Ignore),
     ("wait_timeout", Rule::Ignore),
     ("windowing_use_high_precision", Rule::Replay),
 ];
+
+/// Variables by which servers read a text.
+const PARSING: [&str; 4] =
+    ["character_set_client", "character_set_connection", "collation_connection", "sql_mode"];
 
 /// Settings in the order in which they were last made.
 #[derive(Debug, Default)]
 pub(super) struct Replay {
     entries: Vec<Entry>,
     version: u64,
+    parsing: u64,
 }
 
 #[derive(Debug)]
@@ -91,6 +99,11 @@ impl Replay {
     /// The number of the last setting. A connection that has said everything up to it is up to date.
     pub(super) const fn version(&self) -> u64 {
         self.version
+    }
+
+    /// The number of the last setting that changed how texts are read.
+    pub(super) const fn parsing(&self) -> u64 {
+        self.parsing
     }
 
     /// One statement that makes the settings made after `version`, oldest first; `None` when there are none.
@@ -112,6 +125,9 @@ impl Replay {
             Some((_, Rule::Only(only))) => value == *only,
             Some((_, Rule::Replay)) => {
                 self.version += 1;
+                if PARSING.iter().any(|parsing| parsing.as_bytes() == name) {
+                    self.parsing = self.version;
+                }
                 self.entries.retain(|entry| entry.name != name);
                 let assignment = assignment(name, value);
                 self.entries.push(Entry { name: name.to_vec(), assignment, version: self.version });

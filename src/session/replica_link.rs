@@ -16,7 +16,7 @@ use crate::{
         Metrics,
         metrics::{BackendGauge, Use},
     },
-    wire::login::Login,
+    wire::{StatusFlags, login::Login},
 };
 
 /// After a failure a session does not try its replica again before this time has passed.
@@ -32,6 +32,7 @@ const ASK_LIMIT: Duration = Duration::from_secs(1);
 #[derive(Default)]
 pub(super) struct ReplicaLink {
     open: Option<Open>,
+    number: u64,
     retry_at: Option<Instant>,
 }
 
@@ -42,9 +43,37 @@ struct Open {
     schema: Vec<u8>,
     /// Settings up to this one were said on this connection.
     said: u64,
+    /// User variables up to this assignment were set on this connection.
+    assigned: u64,
+    /// A read-only transaction of the session is open here.
+    transaction: Transaction,
     /// Looks up now and then while the replica is waited for. Kept, since a timer for each statement would
     /// cost each of them.
     pulse: Interval,
+}
+
+/// How far a read-only transaction is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Transaction {
+    None,
+    /// Nothing was read yet.
+    Begun,
+    /// Data was read, which nobody else can show as it was.
+    Reading,
+}
+
+/// What opens a connection to a replica.
+pub(super) struct Way<'a> {
+    /// Whom to call.
+    pub dialer: &'a Dialer,
+    /// The login that the primary got.
+    pub login: &'a Login,
+    /// Who the client is.
+    pub credential: &'a Credential,
+    /// Whether its own connection is encrypted.
+    pub encrypt: bool,
+    /// For the gauges.
+    pub metrics: &'a Metrics,
 }
 
 /// Why the replica cannot take a read of this session now.
@@ -54,6 +83,8 @@ pub(super) enum Unusable {
     Down,
     /// It does not have the session's writes yet.
     Behind,
+    /// It does not take the statement.
+    Refused,
 }
 
 impl Unusable {
@@ -62,6 +93,7 @@ impl Unusable {
         match self {
             Self::Down => Reason::ReplicaDown,
             Self::Behind => Reason::ReplicaBehind,
+            Self::Refused => Reason::RetryAfterReplicaError,
         }
     }
 }
@@ -70,6 +102,11 @@ impl ReplicaLink {
     /// Whether there is a connection.
     pub(super) const fn is_open(&self) -> bool {
         self.open.is_some()
+    }
+
+    /// Tells one connection from the next. Meaningless while there is none.
+    pub(super) const fn number(&self) -> u64 {
+        self.number
     }
 
     /// The connection.
@@ -95,6 +132,42 @@ impl ReplicaLink {
         }
     }
 
+    /// A statement ended with these status flags.
+    pub(super) const fn observe(&mut self, status: StatusFlags) {
+        if let Some(open) = &mut self.open {
+            let inside = status.contains(StatusFlags::SERVER_STATUS_IN_TRANS);
+            open.transaction = match (inside, open.transaction) {
+                (false, _) => Transaction::None,
+                (true, Transaction::None) => Transaction::Begun,
+                (true, Transaction::Begun | Transaction::Reading) => Transaction::Reading,
+            };
+        }
+    }
+
+    /// Whether the session's transaction runs here.
+    pub(super) fn in_transaction(&self) -> bool {
+        self.open.as_ref().is_some_and(|open| open.transaction != Transaction::None)
+    }
+
+    /// Whether that transaction has shown data.
+    pub(super) fn has_read(&self) -> bool {
+        self.open.as_ref().is_some_and(|open| open.transaction == Transaction::Reading)
+    }
+
+    /// Ends that transaction.
+    pub(super) async fn roll_back(&mut self) {
+        let Some(open) = self.open.as_mut().filter(|open| open.transaction != Transaction::None) else {
+            return;
+        };
+        match open.connection.set(b"ROLLBACK", ASK_LIMIT).await {
+            Ok(_) => open.transaction = Transaction::None,
+            Err(error) => {
+                tracing::info!(%error, "the replica does not end a transaction");
+                self.fail();
+            }
+        }
+    }
+
     /// The connection is in no known state: it is dropped, and not tried again for a while.
     pub(super) fn fail(&mut self) {
         self.open = None;
@@ -109,22 +182,20 @@ impl ReplicaLink {
     }
 
     /// Makes sure that there is a connection with the session's schema and settings.
-    pub(super) async fn bring_up(
-        &mut self,
-        dialer: &Dialer,
-        login: &Login,
-        credential: &Credential,
-        encrypt: bool,
-        state: &State,
-        metrics: &Metrics,
-    ) -> Result<(), Unusable> {
-        // There is no way back to no schema at all but a new connection.
-        if self.open.as_ref().is_some_and(|open| state.schema.is_empty() && !open.schema.is_empty()) {
-            self.close().await;
-        }
+    pub(super) async fn bring_up(&mut self, way: &Way<'_>, state: &State) -> Result<(), Unusable> {
         if self.open.is_none() {
-            self.dial(dialer, login, credential, encrypt, state, metrics).await?;
+            self.dial(way, state).await?;
         }
+        self.catch_up(state).await
+    }
+
+    /// Whether there is no way to the session's state but a new connection: none leads back to no schema.
+    pub(super) fn is_stuck(&self, state: &State) -> bool {
+        self.open.as_ref().is_some_and(|open| state.schema.is_empty() && !open.schema.is_empty())
+    }
+
+    /// Brings the connection to the session's schema and settings.
+    pub(super) async fn catch_up(&mut self, state: &State) -> Result<(), Unusable> {
         let Some(open) = &mut self.open else { return Err(Unusable::Down) };
         if open.said == state.replay.version() && open.schema == state.schema {
             return Ok(());
@@ -137,39 +208,86 @@ impl ReplicaLink {
         Ok(())
     }
 
-    async fn dial(
+    /// Gives the connection the user variables that are known.
+    pub(super) async fn assign(&mut self, state: &State) -> Result<(), Unusable> {
+        let Some(open) = &mut self.open else { return Err(Unusable::Down) };
+        if let Some(statement) = state.variables.since(open.assigned, state.replay.parsing())
+            && let Err(error) = open.connection.ask(&statement, ASK_LIMIT).await
+        {
+            tracing::info!(%error, "the replica does not take the session's variables");
+            self.fail();
+            return Err(Unusable::Down);
+        }
+        open.assigned = state.variables.version();
+        Ok(())
+    }
+
+    /// Prepares a statement as it was prepared on the primary, when `schema` was the default one, and gives
+    /// its id.
+    pub(super) async fn prepare(
         &mut self,
-        dialer: &Dialer,
-        login: &Login,
-        credential: &Credential,
-        encrypt: bool,
+        text: &[u8],
+        schema: &[u8],
         state: &State,
-        metrics: &Metrics,
-    ) -> Result<(), Unusable> {
+    ) -> Result<u32, Unusable> {
+        let Some(open) = &mut self.open else { return Err(Unusable::Down) };
+        match open.prepare(text, schema, state).await {
+            Ok(id) => Ok(id),
+            Err(backend::Error::Refused(_)) => Err(Unusable::Refused),
+            Err(error) => {
+                tracing::info!(%error, "the replica does not prepare a statement");
+                self.fail();
+                Err(Unusable::Down)
+            }
+        }
+    }
+
+    /// Closes a statement's cursor.
+    pub(super) async fn reset_statement(&mut self, id: u32) {
+        let Some(open) = &mut self.open else { return };
+        match open.connection.reset_statement(id, ASK_LIMIT).await {
+            Ok(()) | Err(backend::Error::Refused(_)) => {}
+            Err(_) => self.fail(),
+        }
+    }
+
+    /// Lets go of a statement.
+    pub(super) async fn close_statement(&mut self, id: u32) {
+        let Some(open) = &mut self.open else { return };
+        if open.connection.close_statement(id, ASK_LIMIT).await.is_err() {
+            self.fail();
+        }
+    }
+
+    async fn dial(&mut self, way: &Way<'_>, state: &State) -> Result<(), Unusable> {
         if self.retry_at.is_some_and(|at| Instant::now() < at) {
             return Err(Unusable::Down);
         }
-        let mut login = Login { schema: state.schema.clone(), ..login.clone() };
+        let mut login = Login { schema: state.schema.clone(), ..way.login.clone() };
         if !login.schema.is_empty() {
             login.capabilities = login.capabilities.with(CapabilityFlags::CLIENT_CONNECT_WITH_DB);
         }
-        match dialer.open(login, credential, encrypt).await {
+        let opened = match way.dialer.open(login, way.credential, way.encrypt).await {
+            // A read that writes after all, behind a view or a function, is refused even to those whom the
+            // server's read_only does not hold back, and then runs on the primary.
             Ok(mut opened) => {
-                // A read that writes after all, behind a view or a function, is refused even to those whom
-                // the server's read_only does not hold back, and then runs on the primary.
-                if let Err(error) = begin(&mut opened.connection, state.was_reset).await {
-                    tracing::info!(%error, "the replica does not take a session that only reads");
-                    self.fail();
-                    return Err(Unusable::Down);
-                }
+                begin(&mut opened.connection, state.was_reset).await.map(|()| opened.connection)
+            }
+            Err(error) => Err(error),
+        };
+        match opened {
+            Ok(connection) => {
                 let mut pulse = interval(PULSE);
                 // It rests between statements; what it missed meanwhile does not count.
                 pulse.set_missed_tick_behavior(MissedTickBehavior::Delay);
+                self.number += 1;
                 self.open = Some(Open {
-                    connection: opened.connection,
-                    gauge: metrics.backend(Target::Replica),
+                    connection,
+                    gauge: way.metrics.backend(Target::Replica),
                     schema: state.schema.clone(),
                     said: 0,
+                    assigned: 0,
+                    transaction: Transaction::None,
                     pulse,
                 });
                 Ok(())
@@ -193,15 +311,27 @@ async fn begin(connection: &mut Connection, reset: bool) -> Result<(), backend::
 
 impl Open {
     async fn catch_up(&mut self, state: &State) -> Result<(), backend::Error> {
-        if self.schema != state.schema {
-            self.connection.select_schema(&state.schema, ASK_LIMIT).await?;
-            self.schema.clone_from(&state.schema);
-        }
+        self.select_schema(&state.schema).await?;
         if let Some(statement) = state.replay.since(self.said) {
             self.connection.ask(&statement, ASK_LIMIT).await?;
         }
         self.said = state.replay.version();
         Ok(())
+    }
+
+    async fn select_schema(&mut self, schema: &[u8]) -> Result<(), backend::Error> {
+        if self.schema != schema {
+            self.connection.select_schema(schema, ASK_LIMIT).await?;
+            self.schema = schema.to_vec();
+        }
+        Ok(())
+    }
+
+    async fn prepare(&mut self, text: &[u8], schema: &[u8], state: &State) -> Result<u32, backend::Error> {
+        self.select_schema(schema).await?;
+        let prepared = self.connection.prepare(text, ASK_LIMIT).await;
+        self.select_schema(&state.schema).await?;
+        Ok(prepared?.id)
     }
 }
 

@@ -1,8 +1,9 @@
 //! What the proxy knows of a session: learned from the primary's answers, replayed on a replica.
 
-use std::{collections::HashMap, sync::Arc};
-
-use super::{position::Position, replay::Replay};
+use super::{
+    position::Position, prepared::Prepared, replay::Replay, temporary::TemporaryTables,
+    variables::UserVariables,
+};
 use crate::{
     route::{Reason, Target},
     sql::{Dialect, Facts, Flavor, Kind, Statement},
@@ -25,12 +26,22 @@ pub(super) struct State {
     pub tie: Option<Reason>,
     /// Where the last statement ran.
     pub last_target: Target,
+    /// Where the last statement ran that gave rows.
+    pub rows_target: Target,
     /// How far a replica must be to serve this session.
     pub position: Position,
     /// Session settings that a replica's connection needs.
     pub replay: Replay,
-    /// Prepared statements of the binary protocol, by the primary's id.
-    pub prepared: HashMap<u32, Arc<Statement>>,
+    /// Prepared statements of the binary protocol.
+    pub prepared: Prepared,
+    /// Temporary tables, which only the primary has.
+    temporary: TemporaryTables,
+    /// User variables.
+    pub variables: UserVariables,
+    /// The next transaction has its own isolation level or access mode.
+    next_transaction: bool,
+    /// Locks on tables that outlive the statement.
+    table_locks: TableLocks,
     /// Session tracking is the client's own affair: what servers report goes to it as it comes.
     pub transparent: bool,
     /// The primary ended the last statement without saying what it changed; its next OK will.
@@ -54,9 +65,14 @@ impl State {
             dialect,
             tie: None,
             last_target: Target::Primary,
+            rows_target: Target::Primary,
             position: Position::default(),
             replay: Replay::default(),
-            prepared: HashMap::new(),
+            prepared: Prepared::default(),
+            temporary: TemporaryTables::default(),
+            variables: UserVariables::default(),
+            next_transaction: false,
+            table_locks: TableLocks::None,
             transparent,
             unsettled: false,
             was_reset: false,
@@ -93,14 +109,44 @@ impl State {
         if many || statement.facts.intersects(MAY_WRITE) {
             self.position.will_write(many);
         }
-        if statement.facts.contains(Facts::TEMPORARY_TABLE) {
+        self.variables.before(statement);
+        if !self.temporary.before(statement, &self.schema) {
             self.tie(Reason::TemporaryTable);
         }
-        // FLUSH TABLES WITH READ LOCK is administration.
-        let holds_locks = matches!(statement.kind, Kind::Lock | Kind::Admin)
-            || statement.functions.iter().any(|function| function == "get_lock");
-        if holds_locks {
+        if statement.facts.contains(Facts::LOCKS_TABLES) {
+            self.table_locks = match statement.kind {
+                Kind::Lock => TableLocks::Transactional,
+                _ => TableLocks::Lasting,
+            };
+        }
+        // BACKUP LOCK, LOCK INSTANCE and their like; GET_LOCK.
+        let other_locks = statement.kind == Kind::Lock
+            && !statement.facts.intersects(Facts::LOCKS_TABLES.and(Facts::UNLOCKS_TABLES));
+        if other_locks || statement.functions.iter().any(|function| function == "get_lock") {
             self.tie(Reason::SessionState);
+        }
+    }
+
+    /// Why this statement, whose names belong to the default `schema`, must stay on the primary.
+    pub(super) fn tie_of(&self, statement: &Statement, schema: &[u8]) -> Option<Reason> {
+        let temporary = || self.temporary.is_named(statement, schema).then_some(Reason::TemporaryTable);
+        let locked = self.table_locks != TableLocks::None || self.next_transaction;
+        let locked = locked.then_some(Reason::SessionState);
+        self.tie.or(locked).or_else(temporary)
+    }
+
+    /// Whether a replica's connection can have what `statement` reads of user variables.
+    pub(super) fn knows_variables(&self, statement: &Statement) -> bool {
+        statement.facts.contains(Facts::READS_USER_VARIABLE)
+            && self.variables.are_known(statement, self.replay.parsing())
+    }
+
+    /// `statement` ran on `target`.
+    pub(super) const fn ran(&mut self, statement: &Statement, target: Target) {
+        self.last_target = target;
+        let gives_rows = matches!(statement.kind, Kind::Read | Kind::Show | Kind::Explain);
+        if gives_rows && !statement.facts.contains(Facts::LAST_RESULT) {
+            self.rows_target = target;
         }
     }
 
@@ -138,13 +184,16 @@ impl State {
     /// trackers, and errors not even the status flags.
     pub(super) fn observe_silence(&mut self, statement: Option<&Statement>) {
         self.unsettled |= statement.is_none_or(|statement| {
-            matches!(statement.kind, Kind::Call | Kind::Execute | Kind::Unknown)
+            // Of writes, a trigger may have done something before they failed.
+            matches!(statement.kind, Kind::Call | Kind::Execute | Kind::Unknown | Kind::Write)
                 || statement.facts.intersects(Facts::MULTI.and(Facts::UNSAFE_FUNCTION))
         });
     }
 
     /// The primary ended a result with these status flags.
     pub(super) const fn observe_status(&mut self, status: StatusFlags) {
+        let ends = self.in_transaction() && !status.contains(StatusFlags::SERVER_STATUS_IN_TRANS);
+        self.next_transaction &= !ends;
         // Of what was tracked nothing is left to tell when these flags are said again.
         self.status = status.difference(StatusFlags::SERVER_SESSION_STATE_CHANGED);
         self.dialect.no_backslash_escapes = status.contains(StatusFlags::SERVER_STATUS_NO_BACKSLASH_ESCAPES);
@@ -189,16 +238,28 @@ impl State {
 
     /// State that has no tracker of its own.
     fn observe_effects(&mut self, statement: &Statement, changes: &Changes) {
-        // A SET that changed no variable has set a role, the next transaction's isolation or the like.
+        self.temporary.after(statement, &self.schema);
+        self.variables.after(self.replay.parsing());
+        let unlocks = statement.facts.contains(Facts::UNLOCKS_TABLES)
+            || statement.kind == Kind::Begin && self.table_locks == TableLocks::Transactional;
+        if unlocks {
+            self.table_locks = TableLocks::None;
+        }
+        // A SET that changed no variable has set the next transaction's isolation, a role or the like.
         let sets = matches!(statement.kind, Kind::SetSession);
         if sets && !changes.variables && statement.variables_written.is_empty() {
-            self.tie(Reason::SessionState);
+            if statement.facts.contains(Facts::SETS_TRANSACTION_CHARACTERISTICS) {
+                self.next_transaction = true;
+            } else {
+                self.tie(Reason::SessionState);
+            }
         }
         // What else changed may be a temporary table, unless the text says what it is.
         let explained = matches!(
             statement.kind,
             Kind::SetSession | Kind::SetGlobal | Kind::Use | Kind::Prepare | Kind::Deallocate
-        ) || statement.facts.intersects(Facts::ASSIGNS_VARIABLE);
+        ) || statement.facts.intersects(Facts::ASSIGNS_VARIABLE.and(Facts::TEMPORARY_TABLE))
+            || statement.kind == Kind::Ddl && self.temporary.is_named(statement, &self.schema);
         if changes.other && (!explained || statement.facts.contains(Facts::MULTI)) {
             self.tie(Reason::TemporaryTable);
         }
@@ -206,6 +267,16 @@ impl State {
             self.tie(Reason::SessionState);
         }
     }
+}
+
+/// Locks on tables that outlive the statement: the primary judges each read by them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum TableLocks {
+    None,
+    /// LOCK TABLES; beginning a transaction ends them.
+    Transactional,
+    /// FLUSH TABLES WITH READ LOCK.
+    Lasting,
 }
 
 /// Kinds of changes that one answer reported.

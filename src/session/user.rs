@@ -78,13 +78,7 @@ impl Session {
     async fn finish_login(&mut self, seq: u8, ok: &[u8]) -> Result<(), Error> {
         let mut packet = Vec::with_capacity(ok.len() + Header::LEN);
         put_packet(&mut packet, seq, ok);
-        let mut listener = Listener {
-            state: Some(&mut self.state),
-            statement: None,
-            client: self.capabilities,
-            hold_errors: false,
-            prepared: None,
-        };
+        let mut listener = Listener::to_primary(&mut self.state, None, self.capabilities);
         put_end(&packet, ok, self.primary.capabilities, &mut listener, &mut self.client.tx)
             .map_err(|malformed| Error::Primary(malformed.into()))?;
         if let Err(error) = self.track().await {
@@ -109,7 +103,7 @@ impl Session {
     }
 
     /// Runs a SET of the proxy's own on the primary; one that is refused ties the session to it.
-    async fn set(&mut self, statement: &str) -> Result<(), Error> {
+    pub(super) async fn set(&mut self, statement: &str) -> Result<(), Error> {
         match self.primary.set(statement.as_bytes(), self.context.config.connect_timeout).await {
             Ok(payload) => {
                 let ok = OkPacket::parse(&payload).map_err(|malformed| Error::Primary(malformed.into()))?;

@@ -53,7 +53,11 @@ fn one(view: View<'_>, dialect: Dialect) -> Statement {
                 statement.tables = tables::tables(view);
             }
         },
-        Kind::Write | Kind::Ddl | Kind::Lock | Kind::Explain => statement.tables = tables::tables(view),
+        Kind::Ddl => {
+            statement.tables = tables::tables(view);
+            statement.temporary.extend(tables::created_temporary(view));
+        }
+        Kind::Write | Kind::Lock | Kind::Explain => statement.tables = tables::tables(view),
         Kind::Kill => statement.kill = verb::kill(view),
         Kind::Call | Kind::Execute | Kind::Unknown => statement.facts.insert(Facts::SETS_UNREPORTED),
         _ => {}

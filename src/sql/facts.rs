@@ -50,6 +50,15 @@ impl Facts {
     /// word that says whose variable it is, or code that is not in the text.
     pub const SETS_UNREPORTED: Self = Self(1 << 19);
 
+    /// `COMMIT RELEASE`, `ROLLBACK RELEASE`: the server hangs up afterwards.
+    pub const RELEASES: Self = Self(1 << 20);
+    /// `DROP [TEMPORARY] TABLE`: what it names is gone.
+    pub const DROPS_TABLES: Self = Self(1 << 21);
+    /// `LOCK TABLES`; `FLUSH TABLES` with a lock that stays.
+    pub const LOCKS_TABLES: Self = Self(1 << 22);
+    /// `UNLOCK TABLES`.
+    pub const UNLOCKS_TABLES: Self = Self(1 << 23);
+
     /// What keeps a statement of kind `Read` from being a certain read.
     pub(super) const UNCERTAIN: Self = Self::LOCKS_ROWS
         .and(Self::INTO)
@@ -72,6 +81,11 @@ impl Facts {
     /// The facts of both sets.
     pub const fn and(self, other: Self) -> Self {
         Self(self.0 | other.0)
+    }
+
+    /// The facts that are not in `other`.
+    pub const fn without(self, other: Self) -> Self {
+        Self(self.0 & !other.0)
     }
 
     /// Whether all facts of `other` hold.
@@ -102,7 +116,7 @@ impl fmt::Debug for Facts {
 }
 
 /// The name of each bit, lowest first.
-const NAMES: [&str; 20] = [
+const NAMES: [&str; 24] = [
     "read_only_begin",
     "locks_rows",
     "into",
@@ -123,6 +137,10 @@ const NAMES: [&str; 20] = [
     "calc_found_rows",
     "ambiguous",
     "sets_unreported",
+    "releases",
+    "drops_tables",
+    "locks_tables",
+    "unlocks_tables",
 ];
 
 #[cfg(test)]

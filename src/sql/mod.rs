@@ -15,6 +15,7 @@
 //!
 //! Pure: no I/O, no clock. Uses sqlparser and nothing else of this crate.
 
+mod assignment;
 mod cache;
 mod classify;
 mod comment;
@@ -34,6 +35,7 @@ mod view;
 #[cfg(test)]
 mod tests;
 
+pub use assignment::{Assignment, literal_assignments};
 pub use cache::Cache;
 pub use classify::classify;
 pub use comment::leading_comment_hint;

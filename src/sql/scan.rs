@@ -216,15 +216,18 @@ impl Scan<'_, '_> {
             }
             return;
         }
-        self.insert(Facts::READS_SYSTEM_VARIABLE);
         // `@@session.warning_count`: the name is the last of the parts.
         let parts = (at + 1..).step_by(2);
         let is_last = |at: &usize| self.view.kind(at + 1) != Some(TokenKind::Dot);
         let name = parts.take(3).find(is_last).and_then(|at| self.view.name(at)).unwrap_or_default();
-        let about_last = ["warning_count", "error_count", "identity", "last_insert_id"];
-        if about_last.iter().any(|variable| name.eq_ignore_ascii_case(variable)) {
-            self.insert(Facts::LAST_RESULT);
-        }
+        let is = |variable: &str| name.eq_ignore_ascii_case(variable);
+        self.insert(match () {
+            () if is("warning_count") || is("error_count") => Facts::LAST_RESULT,
+            () if is("identity") || is("last_insert_id") => {
+                Facts::LAST_RESULT.and(Facts::READS_SYSTEM_VARIABLE)
+            }
+            () => Facts::READS_SYSTEM_VARIABLE,
+        });
     }
 
     /// A hint may set a variable for the statement; quotes in one may move its end.

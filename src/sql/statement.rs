@@ -128,6 +128,8 @@ pub struct Statement {
     /// The tables named. Exact for a read that sqlparser understood; else at least the tables, and maybe
     /// names that are none (common table expressions, the argument of `EXTRACT(YEAR FROM d)`).
     pub tables: Vec<TableName>,
+    /// The temporary tables and sequences that it creates.
+    pub temporary: Vec<TableName>,
     /// The functions called, in lower case, without the schema of qualified ones.
     pub functions: Vec<String>,
     /// The user variables read, in lower case, without `@`.
@@ -148,12 +150,19 @@ impl Statement {
         matches!(self.kind, Kind::Read) && !self.facts.intersects(Facts::UNCERTAIN)
     }
 
+    /// The same for a server whose session has the same values in the user variables that it reads.
+    pub const fn is_certain_read_of_variables(&self) -> bool {
+        matches!(self.kind, Kind::Read)
+            && !self.facts.intersects(Facts::UNCERTAIN.without(Facts::READS_USER_VARIABLE))
+    }
+
     /// A statement of this kind of which nothing is known yet.
     pub(super) const fn new(kind: Kind) -> Self {
         Self {
             kind,
             facts: Facts::empty(),
             tables: Vec::new(),
+            temporary: Vec::new(),
             functions: Vec::new(),
             variables_read: Vec::new(),
             variables_written: Vec::new(),
@@ -169,6 +178,7 @@ impl Statement {
         }
         self.facts.insert(other.facts);
         self.tables.extend(other.tables);
+        self.temporary.extend(other.temporary);
         self.functions.extend(other.functions);
         self.variables_read.extend(other.variables_read);
         self.variables_written.extend(other.variables_written);

@@ -44,6 +44,17 @@ pub(super) fn tables(view: View<'_>) -> Vec<TableName> {
     tables
 }
 
+/// The name in `CREATE [OR REPLACE] TEMPORARY TABLE [IF NOT EXISTS] name`; MariaDB has temporary sequences too.
+pub(super) fn created_temporary(view: View<'_>) -> Option<TableName> {
+    let is_create = view.word(0).as_str() == "create";
+    let temporary = (1..4).find(|at| view.word(*at).as_str() == "temporary")?;
+    let mut name = temporary + 2;
+    if view.has_words(name, &["if", "not", "exists"]) {
+        name += 3;
+    }
+    table(view, name).0.filter(|_| is_create)
+}
+
 /// What a word means to a search for tables.
 enum Role {
     /// A table follows.

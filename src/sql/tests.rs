@@ -159,6 +159,7 @@ fn reads_that_are_not_certain() {
         ("SELECT * FROM t WHERE a = @`b c`", Facts::READS_USER_VARIABLE),
         ("SELECT @@version", Facts::READS_SYSTEM_VARIABLE),
         ("SELECT @@session.warning_count", Facts::LAST_RESULT),
+        ("SELECT @@identity", Facts::LAST_RESULT.and(Facts::READS_SYSTEM_VARIABLE)),
         ("SELECT @@IDENTITY", Facts::LAST_RESULT),
         ("SELECT GET_LOCK('a', 1)", Facts::UNSAFE_FUNCTION),
         ("SELECT sleep (1)", Facts::UNSAFE_FUNCTION),
@@ -260,6 +261,15 @@ fn facts_of_other_kinds() {
         ("START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY", Facts::READ_ONLY_BEGIN),
         ("START TRANSACTION READ WRITE", Facts::empty()),
         ("COMMIT", Facts::empty()),
+        ("COMMIT RELEASE", Facts::RELEASES),
+        ("ROLLBACK WORK AND NO CHAIN RELEASE", Facts::RELEASES),
+        ("COMMIT AND CHAIN NO RELEASE", Facts::empty()),
+        ("LOCK TABLES t READ", Facts::LOCKS_TABLES),
+        ("UNLOCK TABLES", Facts::UNLOCKS_TABLES),
+        ("LOCK INSTANCE FOR BACKUP", Facts::empty()),
+        ("FLUSH TABLES WITH READ LOCK", Facts::LOCKS_TABLES.and(Facts::MAY_WRITE)),
+        ("FLUSH TABLES t FOR EXPORT", Facts::LOCKS_TABLES.and(Facts::MAY_WRITE)),
+        ("FLUSH TABLES", Facts::MAY_WRITE),
         ("SET NAMES utf8mb4", Facts::SETS_NAMES),
         ("SET NAMES 'utf8mb4' COLLATE 'utf8mb4_bin'", Facts::SETS_NAMES),
         ("SET CHARACTER SET latin1", Facts::SETS_NAMES),
@@ -278,7 +288,8 @@ fn facts_of_other_kinds() {
         ("PREPARE s FROM 'SET session_track_schema=0'", Facts::MENTIONS_SESSION_TRACK),
         ("CREATE TEMPORARY TABLE t (a INT)", Facts::TEMPORARY_TABLE.and(Facts::MAY_WRITE)),
         ("CREATE OR REPLACE TEMPORARY TABLE t (a INT)", Facts::TEMPORARY_TABLE.and(Facts::MAY_WRITE)),
-        ("DROP TEMPORARY TABLE t", Facts::TEMPORARY_TABLE.and(Facts::MAY_WRITE)),
+        ("DROP TEMPORARY TABLE t", Facts::TEMPORARY_TABLE.and(Facts::MAY_WRITE).and(Facts::DROPS_TABLES)),
+        ("DROP TABLE t", Facts::MAY_WRITE.and(Facts::DROPS_TABLES)),
         ("CREATE TABLE t (temporary INT)", Facts::MAY_WRITE),
         ("SHOW WARNINGS LIMIT 1", Facts::LAST_RESULT),
         ("SHOW COUNT(*) ERRORS", Facts::LAST_RESULT),
@@ -610,3 +621,17 @@ const PIECES: &[&str] = &[
     "EXPLAIN ",
     "CASE ",
 ];
+
+#[test]
+fn temporary_tables_are_named() {
+    for (text, expected) in [
+        ("CREATE TEMPORARY TABLE t SELECT * FROM u", &["t"][..]),
+        ("CREATE OR REPLACE TEMPORARY TABLE IF NOT EXISTS s.`T` LIKE u", &["s.T"]),
+        ("CREATE TEMPORARY SEQUENCE q", &["q"]),
+        ("CREATE TEMPORARY TABLE a (x INT); CREATE TEMPORARY TABLE b (x INT)", &["a", "b"]),
+        ("CREATE TABLE t (temporary INT)", &[]),
+        ("DROP TEMPORARY TABLE t", &[]),
+    ] {
+        assert_eq!(names(&of(text, MARIADB).temporary), expected, "{text}");
+    }
+}

@@ -21,14 +21,15 @@ pub(super) fn kind(view: View<'_>) -> (Kind, Facts) {
         "load" if view.word(1).as_str() == "index" => Kind::Admin,
         "load" | "import" => Kind::Write,
         "begin" | "start" => return begin(view),
-        "commit" => Kind::Commit,
-        "rollback" => rollback(view),
+        "commit" => return (Kind::Commit, release(view)),
+        "rollback" => return (rollback(view), release(view)),
         "savepoint" | "release" => Kind::Savepoint,
         "set" => return set::kind(view),
         "use" => Kind::Use,
         "show" | "help" => return (Kind::Show, show(view)),
         "call" => Kind::Call,
-        "lock" | "unlock" => Kind::Lock,
+        "lock" | "unlock" => return (Kind::Lock, lock(view)),
+        "flush" => return (Kind::Admin, flush(view)),
         "create" | "alter" | "drop" | "rename" | "truncate" => return ddl(view),
         "prepare" => Kind::Prepare,
         "execute" => Kind::Execute,
@@ -41,9 +42,9 @@ pub(super) fn kind(view: View<'_>) -> (Kind, Facts) {
             Kind::Explain
         }
         "get" => return (Kind::Unknown, Facts::LAST_RESULT),
-        "analyze" | "backup" | "binlog" | "cache" | "change" | "check" | "checksum" | "clone" | "flush"
-        | "grant" | "install" | "optimize" | "purge" | "repair" | "reset" | "restart" | "revoke"
-        | "shutdown" | "stop" | "uninstall" => Kind::Admin,
+        "analyze" | "backup" | "binlog" | "cache" | "change" | "check" | "checksum" | "clone" | "grant"
+        | "install" | "optimize" | "purge" | "repair" | "reset" | "restart" | "revoke" | "shutdown"
+        | "stop" | "uninstall" => Kind::Admin,
         _ => Kind::Unknown,
     };
     (plain, Facts::empty())
@@ -111,6 +112,27 @@ fn rollback(view: View<'_>) -> Kind {
     if view.word(to).as_str() == "to" { Kind::Savepoint } else { Kind::Rollback }
 }
 
+/// `COMMIT WORK AND NO CHAIN RELEASE` is the longest form.
+fn release(view: View<'_>) -> Facts {
+    let releases =
+        (1..6).any(|at| view.word(at).as_str() == "release" && view.word_before(at).as_str() != "no");
+    if releases { Facts::RELEASES } else { Facts::empty() }
+}
+
+fn lock(view: View<'_>) -> Facts {
+    match (view.word(0).as_str(), view.word(1).as_str()) {
+        ("lock", "table" | "tables") => Facts::LOCKS_TABLES,
+        ("unlock", "table" | "tables") => Facts::UNLOCKS_TABLES,
+        _ => Facts::empty(),
+    }
+}
+
+/// `FLUSH TABLES ... WITH READ LOCK`, `FLUSH TABLES t FOR EXPORT`.
+fn flush(view: View<'_>) -> Facts {
+    let locks = (2..view.tokens.len()).any(|at| matches!(view.word(at).as_str(), "lock" | "export"));
+    if locks { Facts::LOCKS_TABLES } else { Facts::empty() }
+}
+
 fn show(view: View<'_>) -> Facts {
     let last = |word: &str| matches!(word, "warnings" | "errors");
     // SHOW COUNT(*) WARNINGS has its word at 5.
@@ -127,9 +149,16 @@ fn ddl(view: View<'_>) -> (Kind, Facts) {
     if view.has_words(0, &["drop", "prepare"]) {
         return (Kind::Deallocate, Facts::empty());
     }
+    let mut facts = Facts::empty();
     // CREATE OR REPLACE TEMPORARY TABLE is the longest form.
-    let temporary = (1..4).any(|at| view.word(at).as_str() == "temporary");
-    (Kind::Ddl, if temporary { Facts::TEMPORARY_TABLE } else { Facts::empty() })
+    if (1..4).any(|at| view.word(at).as_str() == "temporary") {
+        facts.insert(Facts::TEMPORARY_TABLE);
+    }
+    let what = if view.word(1).as_str() == "temporary" { 2 } else { 1 };
+    if view.word(0).as_str() == "drop" && matches!(view.word(what).as_str(), "table" | "tables") {
+        facts.insert(Facts::DROPS_TABLES);
+    }
+    (Kind::Ddl, facts)
 }
 
 /// Where the word PROCEDURE or its like stands at the latest:

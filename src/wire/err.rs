@@ -111,6 +111,25 @@ impl SqlError {
         Self::new(1158, "08S01", format!("Lost connection to the primary server: {detail}"))
     }
 
+    /// A session has as many prepared statements as it may have.
+    pub fn too_many_prepared(limit: usize) -> Self {
+        let message =
+            format!("Can't create more than max_prepared_stmt_count statements (current value: {limit})");
+        Self::new(1461, "42000", message)
+    }
+
+    /// A cursor is gone with the replica that it was on.
+    pub fn cursor_lost() -> Self {
+        Self::new(1421, "HY000", "The replica that had the statement's cursor was lost; execute it again")
+    }
+
+    /// A read-only transaction is gone with the replica that it was on. The code is that of a deadlock's
+    /// victim, which applications know as a reason to try again.
+    pub fn transaction_lost() -> Self {
+        let message = "The replica that ran this read-only transaction was lost; try restarting transaction";
+        Self::new(1213, "40001", message)
+    }
+
     /// ER_CONNECT_TO_FOREIGN_DATA_SOURCE, with a SQLSTATE of connections: the primary cannot be reached.
     pub fn primary_unreachable(detail: impl std::fmt::Display) -> Self {
         Self::new(1429, "08S01", format!("Cannot connect to the primary server: {detail}"))

@@ -123,6 +123,11 @@ impl<S> Framed<S> {
         &self.rx
     }
 
+    /// What was received of the command that `head` speaks of, without its header.
+    pub fn command(&self, head: Head) -> &[u8] {
+        self.rx.get(Header::LEN..head.len).unwrap_or_default()
+    }
+
     /// Drops the first `len` received bytes.
     pub fn consume(&mut self, len: usize) {
         self.rx.advance(len.min(self.rx.len()));

@@ -12,6 +12,7 @@ pub mod capabilities;
 pub mod change_user;
 pub mod command;
 pub mod err;
+pub mod execute;
 pub mod framed;
 pub mod greeting;
 pub mod header;

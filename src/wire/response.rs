@@ -290,11 +290,7 @@ impl Scanner {
 
     /// <https://dev.mysql.com/doc/dev/mysql-server/latest/page_protocol_com_stmt_prepare.html>
     fn look_at_prepared(&self, payload: &[u8]) -> Result<Look, Malformed> {
-        let prepared = PreparedOk::parse(payload, self.capabilities)?;
-        let eof = u32::from(!self.capabilities.deprecate_eof());
-        let packets = |count: u16| if count == 0 { 0 } else { u32::from(count) + eof };
-        let left =
-            if prepared.has_definitions { packets(prepared.params) + packets(prepared.columns) } else { 0 };
+        let left = PreparedOk::parse(payload, self.capabilities)?.definition_packets(self.capabilities);
         let state = if left == 0 { State::Done } else { State::Definitions { left } };
         Ok(Look::Stop(Kind::Prepared, state))
     }
@@ -352,5 +348,19 @@ impl PreparedOk {
             true
         };
         Ok(Self { id, columns, params, has_definitions })
+    }
+
+    /// How many packets follow: definitions of parameters and columns, an EOF behind each kind where those
+    /// are in use.
+    pub const fn definition_packets(self, capabilities: Capabilities) -> u32 {
+        let eof = if capabilities.deprecate_eof() { 0 } else { 1 };
+        let mut packets = 0;
+        if self.has_definitions && self.params > 0 {
+            packets += self.params as u32 + eof;
+        }
+        if self.has_definitions && self.columns > 0 {
+            packets += self.columns as u32 + eof;
+        }
+        packets
     }
 }

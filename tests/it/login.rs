@@ -234,8 +234,8 @@ async fn a_change_of_user(flavor: Flavor) {
     create_user(sandbox, &other.user, &identified(&other)).await;
     let mut session = proxy.connect().await;
     assert_eq!(target(&mut session).await, "replica");
-    session.query_drop("CREATE TEMPORARY TABLE mine (a INT)").await.unwrap();
-    assert_eq!(target(&mut session).await, "primary");
+    session.query_drop("CREATE TEMPORARY TABLE here SELECT 'mine' AS name").await.unwrap();
+    assert_eq!(target(&mut session).await, "mine");
     let change = ChangeUserOpts::default()
         .with_user(Some(other.user.clone()))
         .with_pass(Some(other.password.to_string()))
@@ -246,7 +246,6 @@ async fn a_change_of_user(flavor: Flavor) {
     assert_eq!(current_user(&mut session).await, "other@%");
     let user: Option<String> = session.query_first("SELECT @a, CURRENT_USER()").await.unwrap().map(last);
     assert_eq!(user.as_deref(), Some("other@%"), "on the primary");
-    session.query_drop("SELECT * FROM mine").await.unwrap_err();
 }
 
 /// MySQL then ends the connection; on MariaDB it lives on as it was.

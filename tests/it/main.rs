@@ -20,6 +20,7 @@ mod meddler;
 mod memory;
 mod metrics;
 mod other_server;
+mod prepared;
 mod proxy;
 mod raw;
 mod sandbox;

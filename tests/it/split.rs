@@ -4,7 +4,7 @@
 use mysql_async::prelude::Queryable;
 use mysql_async::{Row, Value};
 use ramsplit::config::RouteMode;
-use ramsplit::sandbox::Flavor;
+use ramsplit::sandbox::{Flavor, Sandbox};
 use ramsplit::wire::Command;
 
 use crate::bed::{WHERE, connect, on_both, on_replica_alone, own, shared, target, wait_until};
@@ -14,17 +14,22 @@ use crate::raw;
 on_both!(
     statements_by_their_kind,
     transactions,
+    read_only_transactions,
+    the_next_transactions_isolation,
     autocommit_off,
     user_variables,
+    user_variables_in_triggers,
     generated_ids_are_the_primarys,
     questions_about_the_last_statement,
     warnings_of_a_read_on_the_replica,
     temporary_tables,
+    temporary_tables_of_procedures,
+    table_locks,
     default_schemas,
     settings_reach_the_replica,
     settings_end_with_a_reset,
     unknown_settings_tie_the_session,
-    prepared_statements,
+    prepared_statements_in_sql,
     everything_to_the_primary,
     a_replica_that_fails,
 );
@@ -72,7 +77,7 @@ async fn transactions(flavor: Flavor) {
     let sandbox = shared(flavor).await;
     let proxy = Proxy::start(sandbox).await;
     let mut session = proxy.connect().await;
-    for begin in ["BEGIN", "START TRANSACTION", "START TRANSACTION READ ONLY"] {
+    for begin in ["BEGIN", "START TRANSACTION", "START TRANSACTION READ WRITE"] {
         for end in ["COMMIT", "ROLLBACK"] {
             assert_eq!(target(&mut session).await, "replica");
             session.query_drop(begin).await.unwrap();
@@ -91,6 +96,65 @@ async fn transactions(flavor: Flavor) {
     assert_eq!(target(&mut session).await, "replica");
 }
 
+/// Whole on the replica, until a statement comes that must not run there.
+async fn read_only_transactions(flavor: Flavor) {
+    let sandbox = own(flavor).await;
+    let proxy = Proxy::start(&sandbox).await;
+    let mut session = proxy.connect().await;
+    let before = proxy.metrics().sum("ramsplit_queries_total", &[("route", "primary")]);
+    for end in ["COMMIT", "ROLLBACK"] {
+        assert_eq!(
+            proxy.route_of(&mut session, "START TRANSACTION READ ONLY").await,
+            "replica read_only_transaction"
+        );
+        assert_eq!(proxy.route_of(&mut session, WHERE).await, "replica read_only_transaction");
+        session.query_drop("SAVEPOINT s").await.unwrap();
+        session.query_drop("ROLLBACK TO SAVEPOINT s").await.unwrap();
+        let found: Option<String> = session.exec_first(WHERE, ()).await.unwrap();
+        assert_eq!(found.as_deref(), Some("replica"));
+        assert_eq!(proxy.route_of(&mut session, end).await, "replica read_only_transaction");
+        assert_eq!(proxy.route_of(&mut session, WHERE).await, "replica read");
+    }
+    assert_eq!(proxy.metrics().sum("ramsplit_queries_total", &[("route", "primary")]), before);
+
+    session.query_drop("START TRANSACTION READ ONLY").await.unwrap();
+    assert_eq!(target(&mut session).await, "replica");
+    let refused = session.query_drop("UPDATE here SET name = 'x'").await.unwrap_err();
+    assert!(refused.to_string().contains("1792"), "{refused}");
+    assert_eq!(proxy.route_of(&mut session, "SELECT @@version").await, "primary transaction");
+    assert_eq!(target(&mut session).await, "replica");
+    // It has a transaction on both servers now, and ends both.
+    wait_for_transactions(&sandbox, 1).await;
+    session.query_drop("COMMIT").await.unwrap();
+    wait_for_transactions(&sandbox, 0).await;
+    session.query_drop("UPDATE numbers SET n = n WHERE n = 1").await.unwrap();
+    sandbox.wait_for_replica().await.unwrap();
+
+    // Another transaction ends it, and so does a statement that commits.
+    for (statement, after) in [("BEGIN", "primary"), ("CREATE TABLE IF NOT EXISTS unused (a INT)", "replica")]
+    {
+        session.query_drop("START TRANSACTION READ ONLY").await.unwrap();
+        assert_eq!(target(&mut session).await, "replica");
+        let _ = session.query_drop(statement).await;
+        assert_eq!(target(&mut session).await, after, "{statement}");
+        session.query_drop("COMMIT").await.unwrap();
+        wait_for_transactions(&sandbox, 0).await;
+    }
+}
+
+/// Waits until the application has this many open transactions on the replica.
+async fn wait_for_transactions(sandbox: &Sandbox, expected: u64) {
+    let mut root = sandbox.replica().root().await.unwrap();
+    let statement = "SELECT COUNT(*) FROM information_schema.innodb_trx t \
+        JOIN information_schema.processlist p ON p.id = t.trx_mysql_thread_id WHERE p.user = ?";
+    let user = &sandbox.application().user;
+    wait_until("transactions are as many", async || {
+        root.exec_first(statement, (user,)).await.unwrap() == Some(expected)
+    })
+    .await;
+    root.disconnect().await.unwrap();
+}
+
 async fn autocommit_off(flavor: Flavor) {
     let sandbox = shared(flavor).await;
     let proxy = Proxy::start(sandbox).await;
@@ -105,18 +169,94 @@ async fn autocommit_off(flavor: Flavor) {
     assert_eq!(target(&mut session).await, "replica");
 }
 
+/// SET TRANSACTION without SESSION holds for one transaction, which must find it where it runs.
+async fn the_next_transactions_isolation(flavor: Flavor) {
+    let sandbox = shared(flavor).await;
+    let proxy = Proxy::start(sandbox).await;
+    let mut session = proxy.connect().await;
+    for set in ["SET TRANSACTION ISOLATION LEVEL READ COMMITTED", "SET TRANSACTION READ ONLY"] {
+        assert_eq!(target(&mut session).await, "replica");
+        session.query_drop(set).await.unwrap();
+        assert_eq!(proxy.route_of(&mut session, "START TRANSACTION").await, "primary transaction");
+        assert_eq!(target(&mut session).await, "primary", "{set}");
+        session.query_drop("COMMIT").await.unwrap();
+        assert_eq!(target(&mut session).await, "replica", "{set}");
+    }
+    for set in
+        ["SET SESSION TRANSACTION READ ONLY", "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ"]
+    {
+        session.query_drop(set).await.unwrap();
+        assert_eq!(target(&mut session).await, "replica", "{set}");
+    }
+}
+
 async fn user_variables(flavor: Flavor) {
     let sandbox = shared(flavor).await;
     let proxy = Proxy::start(sandbox).await;
     let mut session = proxy.connect().await;
-    session.query_drop("SET @kept = 7").await.unwrap();
-    assert_eq!(target(&mut session).await, "replica");
-    let row: Option<(String, i64)> = session.query_first("SELECT name, @kept FROM here").await.unwrap();
-    assert_eq!(row, Some(("primary".to_owned(), 7)));
-    session.query_drop("SELECT n INTO @kept FROM numbers WHERE n = 5").await.unwrap();
-    assert_eq!(target(&mut session).await, "replica");
-    let row: Option<(String, i64)> = session.query_first("SELECT name, @kept + 1 FROM here").await.unwrap();
-    assert_eq!(row, Some(("primary".to_owned(), 6)));
+    let read = "SELECT name, CONCAT(COALESCE(@kept, 'NULL'), '') FROM here";
+    let mut kept = async |set: &str| {
+        session.query_drop(set).await.unwrap();
+        session.query_first::<(String, String), _>(read).await.unwrap().unwrap()
+    };
+    // A literal can be said again on the replica; anything else only the primary knows.
+    for (set, server, value) in [
+        ("SET @other = 1", "primary", "NULL"),
+        ("SET @kept = 7", "replica", "7"),
+        ("SET @KEPT := -7.5, @other = 'x'", "replica", "-7.5"),
+        ("SET @kept = 'x y'", "replica", "x y"),
+        ("SET @kept = NULL", "replica", "NULL"),
+        ("SET @kept = 3 + 4", "primary", "7"),
+        ("SET @kept = 8", "replica", "8"),
+        ("SELECT n INTO @kept FROM numbers WHERE n = 5", "primary", "5"),
+        ("SET @kept = 9", "replica", "9"),
+        ("SELECT @kept := 10", "primary", "10"),
+        ("SET @kept = 'late'", "replica", "late"),
+        // The text would be of another character set.
+        ("SET NAMES latin1", "primary", "late"),
+        ("SET @kept = 11", "replica", "11"),
+        ("SET @kept = 12, @kept = 13", "replica", "13"),
+    ] {
+        assert_eq!(kept(set).await, (server.to_owned(), value.to_owned()), "{set}");
+    }
+    session.query_drop("SET @kept = 14").await.unwrap();
+    let row: Option<(String, i64)> =
+        session.exec_first("SELECT name, @kept + ? FROM here", (1,)).await.unwrap();
+    assert_eq!(row, Some(("replica".to_owned(), 15)));
+    // A failed statement says nothing of what it did before it failed.
+    session.query_drop("SET @kept = 15, @other = no_such_function()").await.unwrap_err();
+    assert_eq!(
+        session.query_first::<String, _>("SELECT name FROM here WHERE @kept > 1").await.unwrap().as_deref(),
+        Some("primary")
+    );
+    session.reset().await.unwrap();
+    let after: Option<(String, String)> = session.query_first(read).await.unwrap();
+    assert_eq!(after, Some(("primary".to_owned(), "NULL".to_owned())));
+}
+
+/// Code behind a statement may assign user variables, too.
+async fn user_variables_in_triggers(flavor: Flavor) {
+    let sandbox = own(flavor).await;
+    let proxy = Proxy::start(&sandbox).await;
+    let mut root = sandbox.primary().root().await.unwrap();
+    for statement in [
+        "CREATE TABLE demo.fired (a INT PRIMARY KEY)",
+        "CREATE TRIGGER demo.fire BEFORE INSERT ON demo.fired FOR EACH ROW SELECT NEW.a INTO @kept",
+    ] {
+        root.query_drop(statement).await.unwrap();
+    }
+    for (insert, succeeds) in
+        [("INSERT INTO fired VALUES (1)", true), ("INSERT INTO fired VALUES (2), (1)", false)]
+    {
+        sandbox.wait_for_replica().await.unwrap();
+        let mut session = proxy.connect().await;
+        session.query_drop("SET @kept = 100").await.unwrap();
+        let read = "SELECT name, @kept FROM here";
+        assert_eq!(session.query_first(read).await.unwrap(), Some(("replica".to_owned(), 100)));
+        assert_eq!(session.query_drop(insert).await.is_ok(), succeeds);
+        sandbox.wait_for_replica().await.unwrap();
+        assert_eq!(session.query_first(read).await.unwrap(), Some(("primary".to_owned(), 1)), "{insert}");
+    }
 }
 
 async fn generated_ids_are_the_primarys(flavor: Flavor) {
@@ -149,6 +289,10 @@ async fn questions_about_the_last_statement(flavor: Flavor) {
     // On the primary.
     session.query_drop("SELECT SQL_CALC_FOUND_ROWS n, @a FROM numbers WHERE n > 10 LIMIT 1").await.unwrap();
     assert_eq!(session.query_first("SELECT FOUND_ROWS()").await.unwrap(), Some(990));
+    // Statements without rows in between.
+    session.query_drop("SELECT SQL_CALC_FOUND_ROWS n FROM numbers LIMIT 1").await.unwrap();
+    session.query_drop("SET @between = 1").await.unwrap();
+    assert_eq!(session.query_first("SELECT FOUND_ROWS()").await.unwrap(), Some(1000));
     session.query_drop("CREATE TABLE counted (a INT)").await.unwrap();
     session.query_drop("INSERT INTO counted VALUES (1), (2), (3)").await.unwrap();
     assert_eq!(session.query_first("SELECT ROW_COUNT()").await.unwrap(), Some(3));
@@ -172,6 +316,8 @@ async fn warnings_of_a_read_on_the_replica(flavor: Flavor) {
         assert!(warnings[0].2.contains(value), "{warnings:?}");
         let count: Option<Row> = session.query_first("SHOW COUNT(*) WARNINGS").await.unwrap();
         assert_eq!(count.unwrap().get::<u64, _>(0), Some(1));
+        session.query_drop(statement).await.unwrap();
+        assert_eq!(session.query_first("SELECT @@warning_count").await.unwrap(), Some(1));
     }
 }
 
@@ -179,15 +325,75 @@ async fn temporary_tables(flavor: Flavor) {
     let sandbox = shared(flavor).await;
     let proxy = Proxy::start(sandbox).await;
     let mut session = proxy.connect().await;
+    let prepared = session.prep(WHERE).await.unwrap();
     assert_eq!(target(&mut session).await, "replica");
     // Of the name of a table that both servers have.
     session.query_drop("CREATE TEMPORARY TABLE here (name VARCHAR(20))").await.unwrap();
     session.query_drop("INSERT INTO here VALUES ('temporary')").await.unwrap();
+    assert_eq!(proxy.route_of(&mut session, WHERE).await, "primary temporary_table");
     assert_eq!(target(&mut session).await, "temporary");
-    session.query_drop("DROP TEMPORARY TABLE here").await.unwrap();
-    assert_eq!(target(&mut session).await, "primary");
+    let found: Option<String> = session.exec_first(&prepared, ()).await.unwrap();
+    assert_eq!(found.as_deref(), Some("temporary"));
+    // Other tables are where they were.
+    sandbox.wait_for_replica().await.unwrap();
+    assert_eq!(proxy.route_of(&mut session, "SELECT n FROM numbers WHERE n = 1").await, "replica read");
+    session.query_drop("ALTER TABLE here RENAME TO numbers").await.unwrap();
+    assert_eq!(proxy.route_of(&mut session, "SELECT * FROM numbers").await, "primary temporary_table");
+    session.query_drop("DROP TABLE numbers").await.unwrap();
+    sandbox.wait_for_replica().await.unwrap();
+    assert_eq!(proxy.route_of(&mut session, "SELECT n FROM numbers WHERE n = 1").await, "replica read");
     session.reset().await.unwrap();
     wait_until("a reset makes it free", async || target(&mut session).await == "replica").await;
+}
+
+/// Temporary tables that no text names.
+async fn temporary_tables_of_procedures(flavor: Flavor) {
+    let sandbox = own(flavor).await;
+    let proxy = Proxy::start(&sandbox).await;
+    let mut root = sandbox.primary().root().await.unwrap();
+    for statement in [
+        "CREATE PROCEDURE demo.hide() CREATE TEMPORARY TABLE demo.here (name CHAR(9) DEFAULT 'made')",
+        "CREATE PROCEDURE demo.made() CREATE TEMPORARY TABLE demo.other SELECT 'made' AS name",
+    ] {
+        root.query_drop(statement).await.unwrap();
+    }
+    sandbox.wait_for_replica().await.unwrap();
+    let mut session = proxy.connect().await;
+    assert_eq!(target(&mut session).await, "replica");
+    session.query_drop("CALL hide()").await.unwrap();
+    session.query_drop("INSERT INTO here VALUES ()").await.unwrap();
+    sandbox.wait_for_replica().await.unwrap();
+    assert_eq!(target(&mut session).await, "made");
+    // Neither server says that this one was made; the replica does not have it.
+    let mut session = proxy.connect().await;
+    session.query_drop("CALL made()").await.unwrap();
+    sandbox.wait_for_replica().await.unwrap();
+    assert_eq!(session.query_first("SELECT name FROM other").await.unwrap(), Some("made".to_owned()));
+}
+
+async fn table_locks(flavor: Flavor) {
+    let sandbox = own(flavor).await;
+    let proxy = Proxy::start(&sandbox).await;
+    let mut session = proxy.connect().await;
+    for (lock, unlock) in [
+        ("LOCK TABLES here READ", "UNLOCK TABLES"),
+        ("LOCK TABLES here READ", "START TRANSACTION"),
+        ("LOCK TABLES numbers WRITE, here WRITE", "UNLOCK TABLES"),
+    ] {
+        assert_eq!(target(&mut session).await, "replica");
+        session.query_drop(lock).await.unwrap();
+        assert_eq!(proxy.route_of(&mut session, WHERE).await, "primary session_state", "{lock}");
+        session.query_drop(unlock).await.unwrap();
+        session.query_drop("COMMIT").await.unwrap();
+        sandbox.wait_for_replica().await.unwrap();
+        assert_eq!(target(&mut session).await, "replica", "{lock} {unlock}");
+    }
+    // Tables that are not locked cannot be read.
+    session.query_drop("LOCK TABLES numbers READ").await.unwrap();
+    session.query_drop(WHERE).await.unwrap_err();
+    session.query_drop("UNLOCK TABLES").await.unwrap();
+    session.query_drop("SELECT GET_LOCK('a', 0)").await.unwrap();
+    assert_eq!(proxy.route_of(&mut session, WHERE).await, "primary session_state");
 }
 
 async fn default_schemas(flavor: Flavor) {
@@ -307,7 +513,7 @@ async fn mariadb_settings_that_are_not_reported() {
 async fn unknown_settings_tie_the_session(flavor: Flavor) {
     let sandbox = shared(flavor).await;
     let proxy = Proxy::start(sandbox).await;
-    for set in ["SET rand_seed1 = 5", "SET TRANSACTION ISOLATION LEVEL READ COMMITTED", "SET ROLE NONE"] {
+    for set in ["SET rand_seed1 = 5", "SET ROLE NONE"] {
         let mut session = proxy.connect().await;
         assert_eq!(target(&mut session).await, "replica");
         session.query_drop(set).await.unwrap();
@@ -317,16 +523,10 @@ async fn unknown_settings_tie_the_session(flavor: Flavor) {
     }
 }
 
-async fn prepared_statements(flavor: Flavor) {
+async fn prepared_statements_in_sql(flavor: Flavor) {
     let sandbox = shared(flavor).await;
     let proxy = Proxy::start(sandbox).await;
     let mut session = proxy.connect().await;
-    for id in [3, 4] {
-        let row: Option<(String, u32)> =
-            session.exec_first("SELECT name, n FROM here, numbers WHERE n = ?", (id,)).await.unwrap();
-        assert_eq!(row, Some(("primary".to_owned(), id)));
-    }
-    assert_eq!(proxy.metrics().queries("primary", "prepared"), 2.0);
     session.query_drop("PREPARE p FROM 'SELECT name FROM here WHERE ? = 1'").await.unwrap();
     session.query_drop("SET @one = 1").await.unwrap();
     assert_eq!(session.query_first("EXECUTE p USING @one").await.unwrap(), Some("primary".to_owned()));

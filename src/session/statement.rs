@@ -1,0 +1,119 @@
+//! The way of a statement: decided, run on the replica or the primary, counted.
+
+use std::ops::ControlFlow;
+
+use tokio::time::Instant;
+
+use super::{Error, Session, prepared::Execution};
+use crate::{
+    replica::State as ReplicaState,
+    route::{self, Reason, Route, Target, Transaction, decide},
+    sql::{Assignment, Facts, Kind, Statement, literal_assignments},
+    wire::{command::Answer, framed::Head, query},
+};
+
+/// How a client has a statement run.
+#[derive(Debug)]
+pub(super) enum Errand {
+    /// By its text: COM_QUERY.
+    Text,
+    /// Prepared.
+    Execute(Execution),
+}
+
+impl Session {
+    /// Runs the statement in the command at the front of the client's buffer where it belongs.
+    pub(super) async fn run_statement(
+        &mut self,
+        head: Head,
+        errand: Errand,
+        statement: &Statement,
+        started: Instant,
+    ) -> Result<(), Error> {
+        if statement.facts.contains(Facts::MENTIONS_SESSION_TRACK) {
+            self.give_up_tracking().await?;
+        }
+        if self.state.unsettled {
+            self.settle().await?;
+        }
+        let mut route = decide(statement, self.view(head, &errand, statement), self.replica_view());
+        if route.target == Target::Replica {
+            match self.try_replica(head, &errand, statement, route).await? {
+                ControlFlow::Break(()) => {
+                    self.state.ran(statement, Target::Replica);
+                    self.count(route, statement.kind, started);
+                    return Ok(());
+                }
+                ControlFlow::Continue(reason) => route = Route::primary(reason),
+            }
+        }
+        self.join_transaction(statement).await?;
+        self.state.variables.will_assign(self.assignments(head, &errand, statement));
+        match &errand {
+            Errand::Text => {
+                self.run_on_primary(head, Answer::Results, Some(statement)).await?;
+            }
+            Errand::Execute(execution) => self.execute_on_primary(head, execution, statement).await?,
+        }
+        self.state.ran(statement, Target::Primary);
+        self.leave_transaction().await;
+        self.count(route, statement.kind, started);
+        Ok(())
+    }
+
+    /// What a SET gives to user variables in so many words.
+    fn assignments(&self, head: Head, errand: &Errand, statement: &Statement) -> Vec<Assignment> {
+        let assigns = statement.kind == Kind::SetSession && !statement.variables_written.is_empty();
+        if !assigns || !head.is_complete() || !matches!(errand, Errand::Text) {
+            return Vec::new();
+        }
+        let text = query::text(self.client.command(head), self.capabilities).unwrap_or_default();
+        literal_assignments(text, self.state.dialect).unwrap_or_default()
+    }
+
+    fn view(&self, head: Head, errand: &Errand, statement: &Statement) -> route::Session {
+        let read = match errand {
+            Errand::Text => None,
+            Errand::Execute(execution) => {
+                self.state.prepared.get(execution.id).and_then(|entry| entry.read.as_ref())
+            }
+        };
+        // What was prepared names its tables by the schema of that time.
+        let schema = read.map_or(&self.state.schema, |read| &read.schema);
+        let stays = match errand {
+            Errand::Text => !head.is_complete(),
+            Errand::Execute(_) => !head.is_complete() || read.is_none_or(|read| !read.may_move(&self.state)),
+        };
+        let transaction = match (self.state.in_transaction(), self.replica.in_transaction()) {
+            (false, false) => Transaction::None,
+            (true, false) => Transaction::Primary,
+            (false, true) => Transaction::Replica,
+            (true, true) => Transaction::Both,
+        };
+        route::Session {
+            mode: self.context.config.route,
+            transaction,
+            autocommit: self.state.autocommit(),
+            tie: self.state.tie_of(statement, schema).or(stays.then_some(Reason::SessionState)),
+            knows_variables: self.state.knows_variables(statement),
+            last_target: self.state.last_target,
+            rows_target: self.state.rows_target,
+        }
+    }
+
+    fn replica_view(&self) -> route::Replica {
+        let Some((replica, _)) = &self.context.replica else {
+            return route::Replica::Unusable(Reason::NoReplica);
+        };
+        match replica.state() {
+            ReplicaState::Serving if self.credential.is_none() => {
+                route::Replica::Unusable(Reason::NoCredentials)
+            }
+            ReplicaState::Serving => route::Replica::Serving,
+            ReplicaState::Lagging => route::Replica::Unusable(Reason::ReplicaLagging),
+            ReplicaState::Joining | ReplicaState::Broken | ReplicaState::Down => {
+                route::Replica::Unusable(Reason::ReplicaDown)
+            }
+        }
+    }
+}
