@@ -61,6 +61,14 @@ impl Connection {
         self.command(&payload, limit).await
     }
 
+    /// COM_PING: its OK packet's payload.
+    ///
+    /// # Errors
+    /// See [`Connection::ask`].
+    pub async fn ping(&mut self, limit: Duration) -> Result<Vec<u8>, Error> {
+        self.command(&[Command::COM_PING as u8], limit).await
+    }
+
     /// COM_INIT_DB: makes `schema` the default.
     ///
     /// # Errors

@@ -228,7 +228,7 @@ impl Relay<'_> {
             }
             Kind::Err => {
                 if let Some(state) = &mut listener.state {
-                    state.observe_silence(listener.statement);
+                    state.observe_error(ErrPacket::parse(payload)?.code, listener.statement);
                 }
                 self.client.tx.extend_from_slice(packet);
             }
@@ -271,8 +271,8 @@ pub(super) fn put_end(
         out.extend_from_slice(packet);
         if let Some(state) = &mut listener.state {
             state.observe_status(status);
-            if listener.statement.is_some() {
-                state.observe_silence(listener.statement);
+            if let Some(statement) = listener.statement {
+                state.observe_eof(status, statement);
             }
             // The flag that something was tracked; the last byte holds it.
             if let Some(flags) = out.last_mut().filter(|_| !state.transparent) {

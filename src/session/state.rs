@@ -56,6 +56,15 @@ pub(super) struct State {
 /// Facts of statements that may change data whatever their kind.
 const MAY_WRITE: Facts = Facts::MAY_WRITE.and(Facts::UNSAFE_FUNCTION).and(Facts::SEQUENCE);
 
+/// The text made no sense to the server.
+const ER_PARSE_ERROR: u16 = 1064;
+
+/// Whether a statement may do things that its text does not show.
+fn runs_code(statement: &Statement) -> bool {
+    matches!(statement.kind, Kind::Call | Kind::Execute | Kind::Unknown)
+        || statement.facts.contains(Facts::UNSAFE_FUNCTION)
+}
+
 impl State {
     /// A session just logged in.
     pub(super) fn new(schema: Vec<u8>, dialect: Dialect, transparent: bool) -> Self {
@@ -145,7 +154,10 @@ impl State {
     pub(super) const fn ran(&mut self, statement: &Statement, target: Target) {
         self.last_target = target;
         let gives_rows = matches!(statement.kind, Kind::Read | Kind::Show | Kind::Explain);
-        if gives_rows && !statement.facts.contains(Facts::LAST_RESULT) {
+        // SHOW WARNINGS leaves FOUND_ROWS() alone.
+        let is_question =
+            matches!(statement.kind, Kind::Show) && statement.facts.contains(Facts::LAST_RESULT);
+        if gives_rows && !is_question {
             self.rows_target = target;
         }
     }
@@ -180,14 +192,34 @@ impl State {
         Ok(())
     }
 
-    /// The primary ended `statement` without an OK packet: with an error, or an EOF packet, which carry no
-    /// trackers, and errors not even the status flags.
-    pub(super) fn observe_silence(&mut self, statement: Option<&Statement>) {
-        self.unsettled |= statement.is_none_or(|statement| {
-            // Of writes, a trigger may have done something before they failed.
-            matches!(statement.kind, Kind::Call | Kind::Execute | Kind::Unknown | Kind::Write)
-                || statement.facts.intersects(Facts::MULTI.and(Facts::UNSAFE_FUNCTION))
-        });
+    /// The primary ended `statement` with an EOF packet, which carries no trackers.
+    pub(super) fn observe_eof(&mut self, status: StatusFlags, statement: &Statement) {
+        let changed = status.contains(StatusFlags::SERVER_SESSION_STATE_CHANGED);
+        match self.dialect.flavor {
+            Flavor::MySql => self.unsettled |= runs_code(statement),
+            // Tells that something changed, and later packets do not say what.
+            Flavor::MariaDb if changed && runs_code(statement) => self.tie(Reason::SessionState),
+            Flavor::MariaDb => {}
+        }
+    }
+
+    /// The primary ended `statement` with an error, which carries neither trackers nor status flags.
+    pub(super) fn observe_error(&mut self, code: u16, statement: Option<&Statement>) {
+        // Nothing ran of what the server could not read.
+        if code == ER_PARSE_ERROR {
+            return;
+        }
+        let runs_code = statement.is_none_or(runs_code);
+        match self.dialect.flavor {
+            // A trigger may have done something before the write failed.
+            Flavor::MySql => {
+                self.unsettled |=
+                    runs_code || statement.is_some_and(|statement| statement.kind == Kind::Write);
+            }
+            // No later packet tells.
+            Flavor::MariaDb if runs_code && statement.is_some() => self.tie(Reason::SessionState),
+            Flavor::MariaDb => {}
+        }
     }
 
     /// The primary ended a result with these status flags.

@@ -33,7 +33,8 @@ impl Session {
         if statement.facts.contains(Facts::MENTIONS_SESSION_TRACK) {
             self.give_up_tracking().await?;
         }
-        if self.state.unsettled {
+        // A statement of the proxy's own would come between a question about the last statement and that.
+        if self.state.unsettled && !statement.facts.contains(Facts::LAST_RESULT) {
             self.settle().await?;
         }
         let mut route = decide(statement, self.view(head, &errand, statement), self.replica_view());

@@ -136,13 +136,20 @@ impl Session {
         Ok(())
     }
 
-    /// The primary's next OK tells what the last statement changed without saying so.
+    /// The primary's next OK tells what the last statement changed without saying so. That of a ping comes
+    /// without a statement, and so without an end to warnings and row counts.
     pub(super) async fn settle(&mut self) -> Result<(), Error> {
         if self.state.transparent {
             self.state.unsettled = false;
             return Ok(());
         }
-        self.set("DO 0").await
+        match self.primary.ping(self.context.config.connect_timeout).await {
+            Ok(payload) => {
+                let ok = OkPacket::parse(&payload).map_err(|malformed| Error::Primary(malformed.into()))?;
+                self.state.observe(&ok, None).map_err(|malformed| Error::Primary(malformed.into()))
+            }
+            Err(error) => Err(self.ask_failed(error).await),
+        }
     }
 
     /// SET NAMES is reported without its collation.

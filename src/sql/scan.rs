@@ -6,7 +6,7 @@ use super::functions::{UNKNOWN, effect, is_syntax};
 use super::lexer::{TokenKind, mentions_session_track};
 use super::statement::{Kind, Statement};
 use super::view::{View, unquote};
-use super::{Dialect, set};
+use super::{Dialect, Flavor, set};
 
 /// Adds to `statement`, whose kind is known, all that the tokens say.
 pub(super) fn scan(view: View<'_>, dialect: Dialect, statement: &mut Statement) {
@@ -110,7 +110,7 @@ impl Scan<'_, '_> {
     }
 
     fn sequence(&mut self) {
-        self.insert(Facts::SEQUENCE.and(UNKNOWN));
+        self.insert(sequence(self.dialect.flavor));
     }
 
     /// What a name says, quoted or not: a server's own schema, a call.
@@ -164,7 +164,7 @@ impl Scan<'_, '_> {
             _ if !unqualified => UNKNOWN,
             // MariaDB knows the table function only in FROM; elsewhere the name is free.
             "json_table" if matches!(view.word_before(at).as_str(), "from" | "join") => Facts::empty(),
-            "nextval" | "lastval" | "setval" => UNKNOWN.and(Facts::SEQUENCE),
+            "nextval" | "lastval" | "setval" => sequence(self.dialect.flavor),
             // With an argument it sets what the next call answers.
             "last_insert_id" if view.kind(at + 2) != Some(TokenKind::Close) => {
                 Facts::LAST_RESULT.and(Facts::UNSAFE_FUNCTION)
@@ -243,6 +243,14 @@ impl Scan<'_, '_> {
         if mentions_session_track(&hint) {
             self.insert(Facts::MENTIONS_SESSION_TRACK);
         }
+    }
+}
+
+/// Use of a sequence; what MySQL, which has none, takes for a function may be anyone's.
+const fn sequence(flavor: Flavor) -> Facts {
+    match flavor {
+        Flavor::MariaDb => Facts::SEQUENCE.and(Facts::MAY_WRITE),
+        Flavor::MySql => Facts::SEQUENCE.and(UNKNOWN),
     }
 }
 

@@ -1,11 +1,14 @@
 //! Where statements go: told by the metrics, and proven by a table whose one row names the server that
 //! answered.
 
+use std::time::Duration;
+
 use mysql_async::prelude::Queryable;
 use mysql_async::{Row, Value};
 use ramsplit::config::RouteMode;
 use ramsplit::sandbox::{Flavor, Sandbox};
 use ramsplit::wire::Command;
+use tokio::time::sleep;
 
 use crate::bed::{WHERE, connect, on_both, on_replica_alone, own, shared, target, wait_until};
 use crate::proxy::Proxy;
@@ -22,6 +25,7 @@ on_both!(
     generated_ids_are_the_primarys,
     questions_about_the_last_statement,
     warnings_of_a_read_on_the_replica,
+    errors_of_a_failed_statement,
     temporary_tables,
     temporary_tables_of_procedures,
     table_locks,
@@ -49,7 +53,6 @@ async fn statements_by_their_kind(flavor: Flavor) {
         ("SELECT no_such_column FROM here", "primary retry_after_replica_error"),
         ("SELECT name FROM here FOR UPDATE", "primary locking_read"),
         ("SELECT name FROM here LOCK IN SHARE MODE", "primary locking_read"),
-        ("SELECT no_such_function(1)", "primary unsafe_function"),
         ("SELECT SLEEP(0)", "primary unsafe_function"),
         ("SELECT @@server_id", "primary session_state"),
         ("SELECT COUNT(*) FROM information_schema.tables", "primary server_state"),
@@ -62,7 +65,6 @@ async fn statements_by_their_kind(flavor: Flavor) {
         ("DELETE FROM kinds", "primary write"),
         ("SELECT 1 INTO @kinds", "primary user_variable"),
         ("ALTER TABLE kinds ADD b INT", "primary ddl"),
-        ("CALL no_such_procedure()", "primary unsafe_function"),
         ("SELEC 1", "primary unparsed"),
         ("SET @kinds = 1", "primary session_state"),
     ] {
@@ -71,6 +73,12 @@ async fn statements_by_their_kind(flavor: Flavor) {
         sandbox.wait_for_replica().await.unwrap();
     }
     assert_eq!(target(&mut session).await, "replica");
+    // What code that failed has done before is not known on MariaDB.
+    for statement in ["SELECT no_such_function(1)", "CALL no_such_procedure()"] {
+        assert_eq!(proxy.route_of(&mut session, statement).await, "primary unsafe_function", "{statement}");
+    }
+    let after = if flavor == Flavor::MySql { "replica" } else { "primary" };
+    assert_eq!(target(&mut session).await, after);
 }
 
 async fn transactions(flavor: Flavor) {
@@ -131,12 +139,14 @@ async fn read_only_transactions(flavor: Flavor) {
     sandbox.wait_for_replica().await.unwrap();
 
     // Another transaction ends it, and so does a statement that commits.
-    for (statement, after) in [("BEGIN", "primary"), ("CREATE TABLE IF NOT EXISTS unused (a INT)", "replica")]
+    for (statement, after) in
+        [("BEGIN", "primary transaction"), ("CREATE TABLE IF NOT EXISTS unused (a INT)", "replica read")]
     {
         session.query_drop("START TRANSACTION READ ONLY").await.unwrap();
         assert_eq!(target(&mut session).await, "replica");
-        let _ = session.query_drop(statement).await;
-        assert_eq!(target(&mut session).await, after, "{statement}");
+        session.query_drop(statement).await.unwrap();
+        sandbox.wait_for_replica().await.unwrap();
+        assert_eq!(proxy.route_of(&mut session, WHERE).await, after, "{statement}");
         session.query_drop("COMMIT").await.unwrap();
         wait_for_transactions(&sandbox, 0).await;
     }
@@ -149,6 +159,8 @@ async fn wait_for_transactions(sandbox: &Sandbox, expected: u64) {
         JOIN information_schema.processlist p ON p.id = t.trx_mysql_thread_id WHERE p.user = ?";
     let user = &sandbox.application().user;
     wait_until("transactions are as many", async || {
+        // The servers do not look again while they are asked more often than every 100 ms.
+        sleep(Duration::from_millis(150)).await;
         root.exec_first(statement, (user,)).await.unwrap() == Some(expected)
     })
     .await;
@@ -507,6 +519,30 @@ async fn mariadb_settings_that_are_not_reported() {
             session.query_first(format!("SELECT here.name, CONCAT({question}) FROM here")).await.unwrap();
         assert_eq!(row, Some(("primary".to_owned(), answer.to_owned())), "{set}");
     }
+}
+
+/// What the proxy asks after a failed statement must not come between.
+async fn errors_of_a_failed_statement(flavor: Flavor) {
+    let sandbox = shared(flavor).await;
+    let proxy = Proxy::start(sandbox).await;
+    let mut session = proxy.connect().await;
+    for (failing, code) in [("INSERT INTO numbers VALUES (1)", 1062), ("CALL no_such_procedure()", 1305)] {
+        for question in ["SHOW WARNINGS", "SHOW ERRORS"] {
+            session.query_drop(failing).await.unwrap_err();
+            let errors: Vec<(String, u16, String)> = session.query(question).await.unwrap();
+            assert_eq!(
+                errors.iter().map(|error| error.1).collect::<Vec<_>>(),
+                [code],
+                "{failing}; {question}"
+            );
+        }
+        session.query_drop(failing).await.unwrap_err();
+        assert_eq!(session.query_first("SELECT @@error_count").await.unwrap(), Some(1), "{failing}");
+    }
+    session.query_drop("SELECT SQL_CALC_FOUND_ROWS n, @a FROM numbers LIMIT 1").await.unwrap();
+    session.query_drop("INSERT INTO numbers VALUES (1)").await.unwrap_err();
+    session.query_drop("SET @between = 1").await.unwrap();
+    assert_eq!(session.query_first("SELECT FOUND_ROWS()").await.unwrap(), Some(1000));
 }
 
 /// What a variable means for reads must be known.
