@@ -1,6 +1,7 @@
 //! The command line: one file or folder a subcommand. May use everything.
 
 mod demo;
+mod route;
 mod sandbox_guard;
 mod serve;
 
@@ -22,6 +23,7 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     Serve(serve::Arguments),
+    Route(route::Arguments),
     Demo(demo::Arguments),
     #[command(name = crate::sandbox::guard::SUBCOMMAND, hide = true)]
     SandboxGuard(sandbox_guard::Arguments),
@@ -34,6 +36,7 @@ pub async fn run() -> ExitCode {
     let result = match Cli::parse().command {
         Command::Serve(arguments) => Box::pin(serve::run(arguments)).await,
         Command::Demo(arguments) => Box::pin(demo::run(arguments)).await,
+        Command::Route(arguments) => route::run(&arguments),
         Command::SandboxGuard(arguments) => sandbox_guard::run(arguments).await,
     };
     result.unwrap_or_else(|error| {

@@ -9,7 +9,7 @@ use std::{
 use serde::Deserialize;
 use zeroize::Zeroizing;
 
-use super::{Account, Backend, BackendTls, ClientTls, Config, RouteMode, StaticAccount};
+use super::{Account, Backend, BackendTls, ClientTls, Config, Consistency, RouteMode, StaticAccount};
 
 /// Why a configuration file is of no use.
 #[derive(Debug, thiserror::Error)]
@@ -49,7 +49,10 @@ pub enum Error {
 pub fn load(path: &Path) -> Result<Config, Error> {
     let name = path.display().to_string();
     let text = std::fs::read_to_string(path).map_err(|error| Error::Read { path: name.clone(), error })?;
-    parse(&text, &name)
+    let mut config = parse(&text, &name)?;
+    let folder = path.parent().unwrap_or(Path::new(""));
+    config.rules = config.rules.map(|rules| folder.join(rules));
+    Ok(config)
 }
 
 /// Checks the text of a configuration file called `name`.
@@ -77,6 +80,9 @@ struct Raw {
     http: Option<String>,
     #[serde(default)]
     route: Route,
+    consistency: Option<String>,
+    wait_ms: Option<u64>,
+    rules: Option<PathBuf>,
     max_connections: Option<usize>,
     max_prepared_statements: Option<usize>,
     login_timeout_ms: Option<u64>,
@@ -186,6 +192,13 @@ impl Raw {
             self.account.into_iter().enumerate().map(|(at, raw)| raw.check(faults, at)).collect();
         let client_tls = self.tls.check(faults);
         let backend_tls = self.backend.tls(faults);
+        let consistency = self.consistency.map(|text| {
+            let read = Consistency::parse(&text);
+            faults.take(
+                "consistency",
+                read.ok_or_else(|| format!("'{text}' is none of {}", Consistency::NAMES)),
+            )
+        });
         let defaults = Config::new(listen?, primary?);
         let mut time = |key: &str, value: Option<u64>, default: Duration| time(faults, key, value, default);
         let config = Config {
@@ -194,6 +207,12 @@ impl Raw {
                 Route::Auto => RouteMode::Auto,
                 Route::Primary => RouteMode::Primary,
             },
+            consistency: consistency.unwrap_or(Some(defaults.consistency))?,
+            wait: match self.wait_ms {
+                Some(0) => Duration::ZERO,
+                wait => time("wait_ms", wait, defaults.wait),
+            },
+            rules: self.rules,
             replicas: replica.flatten().into_iter().collect(),
             monitor: monitor.flatten(),
             accounts: accounts.into_iter().flatten().collect(),

@@ -92,6 +92,32 @@ pub enum BackendTls {
     },
 }
 
+/// What a read must see. Each is stronger than the one before.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Consistency {
+    /// What a replica happens to have.
+    Eventual,
+    /// What its own session has written.
+    Session,
+    /// What anybody had committed when the read began.
+    Global,
+}
+
+impl Consistency {
+    /// The values in configuration and hints, for messages.
+    pub const NAMES: &str = "eventual, session or global";
+
+    /// Reads one of [`Consistency::NAMES`].
+    pub fn parse(text: &str) -> Option<Self> {
+        match text {
+            "eventual" => Some(Self::Eventual),
+            "session" => Some(Self::Session),
+            "global" => Some(Self::Global),
+            _ => None,
+        }
+    }
+}
+
 /// The settings of a running proxy.
 #[derive(Debug, Clone)]
 pub struct Config {
@@ -101,6 +127,12 @@ pub struct Config {
     pub http: Option<SocketAddr>,
     /// Where statements may go.
     pub route: RouteMode,
+    /// What reads must see, unless a rule or a hint says otherwise.
+    pub consistency: Consistency,
+    /// How long a replica may take to get what a read must see, before the primary answers.
+    pub wait: Duration,
+    /// The file of routing rules.
+    pub rules: Option<PathBuf>,
     /// The server that takes the writes.
     pub primary: Backend,
     /// The servers that may take reads.
@@ -143,6 +175,9 @@ impl Config {
             listen,
             http: None,
             route: RouteMode::Auto,
+            consistency: Consistency::Session,
+            wait: Duration::ZERO,
+            rules: None,
             primary,
             replicas: Vec::new(),
             monitor: None,

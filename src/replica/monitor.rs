@@ -76,6 +76,7 @@ impl Monitor {
 
     fn publish(&self, state: State, lag: Option<Duration>) {
         self.gauges.set(state == State::Serving, lag);
+        self.replica.set_lag(lag);
         let before = self.replica.set_state(state);
         if before != state {
             tracing::info!(replica = self.replica.name, ?before, ?state, ?lag, "replica changed state");

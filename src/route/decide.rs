@@ -1,6 +1,9 @@
 //! The decision itself.
 
-use super::{Reason, Route, Target};
+use super::{
+    Reason, Route, Target,
+    policy::{Policy, Wish},
+};
 use crate::{
     config::RouteMode,
     sql::{Facts, Kind, Statement},
@@ -24,6 +27,22 @@ pub struct Session {
     pub last_target: Target,
     /// Where the last statement ran that gave rows.
     pub rows_target: Target,
+}
+
+/// What was asked for beyond the statement itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Asked {
+    /// By a hint in the statement.
+    pub hint: Policy,
+    /// By the first rule that matches.
+    pub rule: Policy,
+}
+
+impl Asked {
+    /// Both together: a hint counts more.
+    pub const fn policy(self) -> Policy {
+        self.hint.or(self.rule)
+    }
 }
 
 /// Where the session's transaction runs: SERVER_STATUS_IN_TRANS in that server's last answer.
@@ -54,9 +73,9 @@ pub enum Replica {
     Unusable(Reason),
 }
 
-/// Where `statement` goes. First what ties the session, then what the statement is, then whether a replica
-/// is there: only a certain read leaves the primary, and a transaction that only reads.
-pub fn decide(statement: &Statement, session: Session, replica: Replica) -> Route {
+/// Where `statement` goes. First what ties the session, then what was asked for, then what the statement is,
+/// then whether a replica is there: only a certain read leaves the primary, and a transaction that only reads.
+pub fn decide(statement: &Statement, asked: Asked, session: Session, replica: Replica) -> Route {
     if session.transaction == Transaction::Primary {
         return Route::primary(Reason::Transaction);
     }
@@ -64,11 +83,17 @@ pub fn decide(statement: &Statement, session: Session, replica: Replica) -> Rout
         let target = if asks_for_rows(statement) { session.rows_target } else { session.last_target };
         return Route { target, reason: Reason::LastResult };
     }
+    let wish = asked.policy().wish;
+    if wish == Some(Wish::Primary) && !session.transaction.is_on_replica() {
+        let by_hint = asked.hint.wish.is_some();
+        return Route::primary(if by_hint { Reason::Hint } else { Reason::Rule });
+    }
     let on_replica = match reason_to_stay(statement, session.knows_variables) {
         None => Reason::Read,
         Some(_) if goes_with_transaction(statement, session.transaction) => Reason::Transaction,
         Some(_) if begins_to_read(statement) => Reason::ReadOnlyTransaction,
         Some(_) if session.transaction.is_on_replica() => return Route::primary(Reason::Transaction),
+        Some(_) if wish == Some(Wish::Replica) => return Route::primary(Reason::UnsafeHint),
         Some(reason) => return Route::primary(reason),
     };
     if session.mode == RouteMode::Primary {
@@ -178,7 +203,7 @@ mod tests {
 
     fn route(sql: &str, session: Session) -> (Target, &'static str) {
         let dialect = Dialect::new(Flavor::MySql, 90704);
-        let route = decide(&classify(sql.as_bytes(), dialect), session, Replica::Serving);
+        let route = decide(&classify(sql.as_bytes(), dialect), Asked::default(), session, Replica::Serving);
         (route.target, route.reason.label())
     }
 
@@ -261,5 +286,30 @@ mod tests {
         let known = Session { knows_variables: true, ..CALM };
         assert_eq!(route("SELECT a FROM t WHERE b = @x", known), (Target::Replica, "read"));
         assert_eq!(route("SELECT a INTO @y FROM t WHERE b = @x", known), (Target::Primary, "user_variable"));
+    }
+
+    #[test]
+    fn wishes_are_heard_where_they_are_safe() {
+        let dialect = Dialect::new(Flavor::MySql, 90704);
+        let to = |wish| Policy { wish: Some(wish), ..Policy::default() };
+        let by_hint = |wish| Asked { hint: to(wish), rule: Policy::default() };
+        let by_rule = |wish| Asked { hint: Policy::default(), rule: to(wish) };
+        let inside = Session { transaction: Transaction::Primary, ..CALM };
+        for (sql, asked, session, expected) in [
+            ("SELECT 1", by_hint(Wish::Primary), CALM, (Target::Primary, "hint")),
+            ("SELECT 1", by_rule(Wish::Primary), CALM, (Target::Primary, "rule")),
+            ("SELECT 1", by_hint(Wish::Replica), CALM, (Target::Replica, "read")),
+            ("SELECT 1", by_rule(Wish::Auto), CALM, (Target::Replica, "read")),
+            ("SELECT 1", by_hint(Wish::Replica), inside, (Target::Primary, "transaction")),
+            ("DELETE FROM t", by_hint(Wish::Replica), CALM, (Target::Primary, "unsafe_hint")),
+            ("SELECT a FROM t FOR UPDATE", by_rule(Wish::Replica), CALM, (Target::Primary, "unsafe_hint")),
+            ("DELETE FROM t", by_rule(Wish::Primary), CALM, (Target::Primary, "rule")),
+        ] {
+            let route = decide(&classify(sql.as_bytes(), dialect), asked, session, Replica::Serving);
+            assert_eq!((route.target, route.reason.label()), expected, "{sql}");
+        }
+        let both = Asked { hint: to(Wish::Replica), rule: to(Wish::Primary) };
+        let route = decide(&classify(b"SELECT 1", dialect), both, CALM, Replica::Serving);
+        assert_eq!(route.target, Target::Replica);
     }
 }

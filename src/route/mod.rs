@@ -1,8 +1,13 @@
 //! Where a statement goes, and why. Pure: no I/O, no clock. May use `sql` and `config`.
 
 mod decide;
+pub mod hint;
+pub mod policy;
+pub mod rules;
 
-pub use decide::{Replica, Session, Transaction, decide};
+pub use decide::{Asked, Replica, Session, Transaction, decide};
+pub use policy::Policy;
+pub use rules::Rules;
 
 /// Copies of the data that a statement can run on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -97,6 +102,14 @@ reasons! {
     Unparsed = "unparsed",
     /// Several statements in one text, not all of them reads.
     MultiStatement = "multi_statement",
+    /// A hint in the statement asks for the primary.
+    Hint = "hint",
+    /// A rule asks for the primary.
+    Rule = "rule",
+    /// A hint or a rule asks for the replica, and the statement is not certain to only read.
+    UnsafeHint = "unsafe_hint",
+    /// A rule refuses it; no server got it.
+    Rejected = "rejected",
     /// The settings send everything to the primary.
     Forced = "forced",
     /// The replica does not have this session's last write yet.

@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use arc_swap::ArcSwapOption;
+use arc_swap::{ArcSwap, ArcSwapOption};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
@@ -20,7 +20,8 @@ use crate::{
     config::{Backend, Config, RouteMode},
     net::{Stream, tls},
     replica::{Replica, monitor::Monitor},
-    session::Context,
+    route::Rules,
+    session::{Context, context::ActiveRules},
     sql::Cache,
     telemetry::Metrics,
     wire::{framed::Framed, greeting::FirstPacket},
@@ -48,6 +49,9 @@ pub enum Error {
     /// A listener could not be bound.
     #[error("cannot listen on {0}: {1}")]
     Bind(SocketAddr, #[source] std::io::Error),
+    /// The routing rules have faults.
+    #[error(transparent)]
+    Rules(#[from] crate::route::rules::Faults),
     /// TLS could not be set up.
     #[error(transparent)]
     Tls(#[from] tls::Error),
@@ -155,8 +159,11 @@ fn context(config: Config, rsa: RsaKey) -> Result<Context, Error> {
         config.replicas.first().filter(|_| config.route == RouteMode::Auto).map(|server| {
             (Arc::new(Replica::new(server.name.clone())), dialer(server, config.probe_timeout))
         });
+    let metrics = Arc::new(Metrics::new());
+    let rules = config.rules.as_deref().map_or_else(|| Ok(Rules::default()), Rules::load)?;
     Ok(Context {
-        metrics: Arc::new(Metrics::new()),
+        rules: ArcSwap::from_pointee(ActiveRules::new(rules, &metrics)),
+        metrics,
         statements: Cache::new(STATEMENT_CACHE),
         credentials: Credentials::new(CREDENTIAL_CACHE),
         rsa,

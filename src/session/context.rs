@@ -5,7 +5,7 @@ use std::sync::{
     atomic::{AtomicU32, Ordering},
 };
 
-use arc_swap::ArcSwapOption;
+use arc_swap::{ArcSwap, ArcSwapOption};
 use tokio_rustls::TlsAcceptor;
 
 use super::registry::Registry;
@@ -14,8 +14,9 @@ use crate::{
     backend::Dialer,
     config::Config,
     replica::Replica,
+    route::Rules,
     sql::{Cache, Flavor},
-    telemetry::Metrics,
+    telemetry::{Metrics, metrics::RuleHits},
     wire::{Capabilities, greeting::Greeting},
 };
 
@@ -43,10 +44,28 @@ pub struct Context {
     pub primary_dialer: Dialer,
     /// The replica that takes reads, with what opens connections to it.
     pub replica: Option<(Arc<Replica>, Dialer)>,
+    /// Routing rules.
+    pub rules: ArcSwap<ActiveRules>,
     /// The sessions that there are.
     pub registry: Registry,
     /// The next client connection's id.
     pub next_id: AtomicU32,
+}
+
+/// Routing rules in force.
+pub struct ActiveRules {
+    /// The rules.
+    pub rules: Rules,
+    /// Their counters.
+    pub hits: RuleHits,
+}
+
+impl ActiveRules {
+    /// Puts rules in force.
+    pub fn new(rules: Rules, metrics: &Metrics) -> Self {
+        let hits = metrics.rule_hits(rules.names());
+        Self { rules, hits }
+    }
 }
 
 /// What the primary said of itself in its greeting.

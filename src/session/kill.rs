@@ -9,7 +9,7 @@ use tokio::time::Instant;
 use super::{Error, Session, registry::Handle};
 use crate::{
     backend,
-    route::{Reason, Route, Target},
+    route::{Policy, Reason, Route, Target},
     sql::Statement,
     wire::{command::Answer, err::SqlError, framed::Head, query, reader::Reader},
 };
@@ -98,7 +98,7 @@ impl Session {
     ) -> Result<Result<(), Vec<u8>>, Error> {
         // The caller may never have used the replica: only its login there is needed, not its position.
         if !self.replica.is_open() {
-            let _ = self.prepare_replica(Reason::Read).await?;
+            let _ = self.prepare_replica(Reason::Read, Policy::default()).await?;
         }
         let (Some(thread), Some(replica)) = (victim.thread(Target::Replica), self.replica.connection())
         else {

@@ -2,6 +2,7 @@
 //! a query passes on its way down: `sql`, `route`, `replica`, `backend`, `auth`, `wire`, `telemetry`.
 
 mod account;
+mod asked;
 pub mod context;
 mod handshake;
 mod kill;
@@ -27,6 +28,7 @@ use mysql_common::constants::CapabilityFlags;
 use tokio::{net::TcpStream, time::Instant};
 use tokio_util::sync::CancellationToken;
 
+use asked::SessionRules;
 pub use context::Context;
 use registry::Handle;
 pub use registry::Registry;
@@ -102,6 +104,7 @@ struct Session {
     /// The login as the primary got it; a replica gets the same.
     login: Login,
     credential: Option<Credential>,
+    rules: SessionRules,
     state: State,
 }
 

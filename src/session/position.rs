@@ -75,6 +75,11 @@ impl Position {
         self.unknown |= self.wrote;
     }
 
+    /// A read must see what others wrote, too.
+    pub(super) const fn others_wrote(&mut self) {
+        self.unknown = true;
+    }
+
     /// What to find out.
     pub(super) fn need(&mut self, now: Instant) -> Need<'_> {
         if self.hold.is_some_and(|until| until <= now) {

@@ -31,6 +31,10 @@ pub(super) struct Prepared {
 pub(super) struct Entry {
     /// What it is.
     pub statement: Arc<Statement>,
+    /// As the client sent it; empty when it was too long to be looked at as a whole.
+    pub text: Vec<u8>,
+    /// The default schema when it was prepared: names without one belong to it for good.
+    pub schema: Vec<u8>,
     /// What it takes to run it on a replica; only reads may.
     pub read: Option<Read>,
 }
@@ -38,10 +42,6 @@ pub(super) struct Entry {
 /// A prepared read.
 #[derive(Debug)]
 pub(super) struct Read {
-    /// As the client sent it.
-    pub text: Vec<u8>,
-    /// The default schema when it was prepared: names without one belong to it for good.
-    pub schema: Vec<u8>,
     /// The settings by which the primary read the text, see [`super::replay::Replay::parsing`].
     parsing: u64,
     params: u16,
@@ -91,10 +91,8 @@ impl Prepared {
 }
 
 impl Read {
-    fn new(text: &[u8], params: u16, state: &State) -> Self {
+    fn new(params: u16, state: &State) -> Self {
         Self {
-            text: text.to_vec(),
-            schema: state.schema.clone(),
             parsing: state.replay.parsing(),
             params,
             types: ParameterTypes::default(),

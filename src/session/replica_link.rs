@@ -10,7 +10,8 @@ use super::{Error, Session, position::Need, state::State};
 use crate::{
     auth::Credential,
     backend::{self, Connection, Dialer},
-    route::{Reason, Target},
+    config::Consistency,
+    route::{Policy, Reason, Target},
     sql::Flavor,
     telemetry::{
         Metrics,
@@ -336,19 +337,26 @@ impl Open {
 }
 
 impl Session {
-    /// Whether the replica has what this session wrote. The simple form: the replica is asked.
-    pub(super) async fn check_position(&mut self) -> Result<Result<(), Unusable>, Error> {
+    /// Whether the replica has what a read must see, within the time that it may take. The simple form: the
+    /// replica is asked.
+    pub(super) async fn check_position(&mut self, policy: Policy) -> Result<Result<(), Unusable>, Error> {
+        match policy.consistency.unwrap_or(self.context.config.consistency) {
+            Consistency::Eventual => return Ok(Ok(())),
+            Consistency::Session => {}
+            Consistency::Global => self.state.position.others_wrote(),
+        }
         if self.state.position.need(Instant::now()) == Need::Primary {
             self.ask_primary_position().await?;
         }
         let flavor = self.state.dialect.flavor;
+        let wait = policy.wait.unwrap_or(self.context.config.wait);
         let question = match self.state.position.need(Instant::now()) {
             Need::Nothing => return Ok(Ok(())),
             Need::Primary | Need::Time => return Ok(Err(Unusable::Behind)),
-            Need::Gtids(gtids) => covers(flavor, gtids),
+            Need::Gtids(gtids) => covers(flavor, gtids, wait),
         };
         let Some(connection) = self.replica.connection() else { return Ok(Err(Unusable::Down)) };
-        match connection.ask(&question, ASK_LIMIT).await {
+        match connection.ask(&question, ASK_LIMIT + wait).await {
             Ok(Some(answer)) if answer == b"1" => {
                 self.state.position.covered();
                 Ok(Ok(()))
@@ -382,10 +390,14 @@ impl Session {
     }
 }
 
-/// A question that is answered with 1 when the server has executed all of `gtids`.
-fn covers(flavor: Flavor, gtids: &[u8]) -> Vec<u8> {
+/// A question that is answered with 1 when the server has executed all of `gtids`, within `wait`.
+fn covers(flavor: Flavor, gtids: &[u8], wait: Duration) -> Vec<u8> {
+    let seconds = format!("{}", wait.as_secs_f64()).into_bytes();
     match flavor {
-        Flavor::MySql => [b"SELECT GTID_SUBSET('", gtids, b"', @@GLOBAL.gtid_executed)"].concat(),
-        Flavor::MariaDb => [b"SELECT MASTER_GTID_WAIT('", gtids, b"', 0) = 0"].concat(),
+        Flavor::MySql if wait.is_zero() => {
+            [b"SELECT GTID_SUBSET('", gtids, b"', @@GLOBAL.gtid_executed)"].concat()
+        }
+        Flavor::MySql => [b"SELECT WAIT_FOR_EXECUTED_GTID_SET('", gtids, b"', ", &seconds, b") = 0"].concat(),
+        Flavor::MariaDb => [b"SELECT MASTER_GTID_WAIT('", gtids, b"', ", &seconds, b") = 0"].concat(),
     }
 }

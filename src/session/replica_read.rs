@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{
     replica::State as ReplicaState,
-    route::{Reason, Route, Target},
+    route::{Policy, Reason, Target},
     sql::{Facts, Statement},
     wire::{
         command::Answer,
@@ -45,10 +45,11 @@ impl Session {
         head: Head,
         errand: &Errand,
         statement: &Statement,
-        route: Route,
+        reason: Reason,
+        policy: Policy,
     ) -> Result<ControlFlow<(), Reason>, Error> {
         let (inside, has_read) = (self.replica.in_transaction(), self.replica.has_read());
-        let mut sent = self.prepare_replica(route.reason).await?;
+        let mut sent = self.prepare_replica(reason, policy).await?;
         if sent.is_ok() && statement.facts.contains(Facts::READS_USER_VARIABLE) {
             sent = self.replica.assign(&self.state).await;
         }
@@ -173,7 +174,11 @@ impl Session {
     }
 
     /// Makes the replica's connection fit for this session's next read.
-    pub(super) async fn prepare_replica(&mut self, reason: Reason) -> Result<Result<(), Unusable>, Error> {
+    pub(super) async fn prepare_replica(
+        &mut self,
+        reason: Reason,
+        policy: Policy,
+    ) -> Result<Result<(), Unusable>, Error> {
         // Questions about the last statement are for the connection that ran it, as it is.
         if reason == Reason::LastResult {
             return Ok(if self.replica.is_open() { Ok(()) } else { Err(Unusable::Down) });
@@ -207,7 +212,7 @@ impl Session {
         if let Some(connection) = self.replica.connection() {
             self.handle.set_thread(Target::Replica, connection.thread_id);
         }
-        self.check_position().await
+        self.check_position(policy).await
     }
 
     /// Puts a copy of the command into the replica's write buffer.
@@ -224,13 +229,11 @@ impl Session {
 
     async fn put_execution(&mut self, head: Head, execution: &Execution) -> Result<(), Unusable> {
         let link = self.replica.number();
-        let Some(read) = self.state.prepared.get(execution.id).and_then(|entry| entry.read.as_ref()) else {
-            return Err(Unusable::Refused);
-        };
-        let known = read.on(link);
+        let Some(entry) = self.state.prepared.get(execution.id) else { return Err(Unusable::Refused) };
+        let known = entry.read.as_ref().and_then(|read| read.on(link));
         let id = match known {
             Some(handle) => handle.id,
-            None => self.replica.prepare(&read.text, &read.schema, &self.state).await?,
+            None => self.replica.prepare(&entry.text, &entry.schema, &self.state).await?,
         };
         let Some(read) = self.state.prepared.read_mut(execution.id) else { return Err(Unusable::Refused) };
         let handle = known.unwrap_or_else(|| read.is_on(link, id));

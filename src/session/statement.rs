@@ -1,6 +1,6 @@
 //! The way of a statement: decided, run on the replica or the primary, counted.
 
-use std::ops::ControlFlow;
+use std::{ops::ControlFlow, time::Duration};
 
 use tokio::time::Instant;
 
@@ -9,7 +9,7 @@ use crate::{
     replica::State as ReplicaState,
     route::{self, Reason, Route, Target, Transaction, decide},
     sql::{Assignment, Facts, Kind, Statement, literal_assignments},
-    wire::{command::Answer, framed::Head, query},
+    wire::{command::Answer, err::SqlError, framed::Head, query},
 };
 
 /// How a client has a statement run.
@@ -37,9 +37,18 @@ impl Session {
         if self.state.unsettled && !statement.facts.contains(Facts::LAST_RESULT) {
             self.settle().await?;
         }
-        let mut route = decide(statement, self.view(head, &errand, statement), self.replica_view());
+        let asked = match self.asked(head, &errand, statement) {
+            Ok(asked) => asked,
+            Err(message) => {
+                let seq = self.drop_command(head).await?;
+                return self.say(seq, &SqlError::rejected(message).to_payload()).await;
+            }
+        };
+        let policy = asked.policy();
+        let view = self.view(head, &errand, statement);
+        let mut route = decide(statement, asked, view, self.replica_view(policy.max_lag));
         if route.target == Target::Replica {
-            match self.try_replica(head, &errand, statement, route).await? {
+            match self.try_replica(head, &errand, statement, route.reason, policy).await? {
                 ControlFlow::Break(()) => {
                     self.state.ran(statement, Target::Replica);
                     self.count(route, statement.kind, started);
@@ -73,18 +82,15 @@ impl Session {
     }
 
     fn view(&self, head: Head, errand: &Errand, statement: &Statement) -> route::Session {
-        let read = match errand {
+        let entry = match errand {
             Errand::Text => None,
-            Errand::Execute(execution) => {
-                self.state.prepared.get(execution.id).and_then(|entry| entry.read.as_ref())
-            }
+            Errand::Execute(execution) => self.state.prepared.get(execution.id),
         };
         // What was prepared names its tables by the schema of that time.
-        let schema = read.map_or(&self.state.schema, |read| &read.schema);
-        let stays = match errand {
-            Errand::Text => !head.is_complete(),
-            Errand::Execute(_) => !head.is_complete() || read.is_none_or(|read| !read.may_move(&self.state)),
-        };
+        let schema = entry.map_or(&self.state.schema, |entry| &entry.schema);
+        let moves =
+            entry.is_none_or(|entry| entry.read.as_ref().is_some_and(|read| read.may_move(&self.state)));
+        let stays = !head.is_complete() || !moves;
         let transaction = match (self.state.in_transaction(), self.replica.in_transaction()) {
             (false, false) => Transaction::None,
             (true, false) => Transaction::Primary,
@@ -102,11 +108,19 @@ impl Session {
         }
     }
 
-    fn replica_view(&self) -> route::Replica {
+    /// Whether the replica is fit, for a statement that allows it this lag if not the settings'.
+    fn replica_view(&self, max_lag: Option<Duration>) -> route::Replica {
         let Some((replica, _)) = &self.context.replica else {
             return route::Replica::Unusable(Reason::NoReplica);
         };
-        match replica.state() {
+        let state = match (replica.state(), max_lag) {
+            (ReplicaState::Serving | ReplicaState::Lagging, Some(max)) => {
+                let fit = replica.lag().is_some_and(|lag| lag <= max);
+                if fit { ReplicaState::Serving } else { ReplicaState::Lagging }
+            }
+            (state, _) => state,
+        };
+        match state {
             ReplicaState::Serving if self.credential.is_none() => {
                 route::Replica::Unusable(Reason::NoCredentials)
             }

@@ -6,6 +6,7 @@ use mysql_common::constants::CapabilityFlags;
 
 use super::{
     Error, Session, account,
+    asked::SessionRules,
     context::{Context, Primary},
     handshake::Welcomed,
     prover::ClientProver,
@@ -51,17 +52,19 @@ impl Session {
         context.learn(&admitted.opened.greeting);
         let handle = context.registry.enter(id);
         handle.set_thread(Target::Primary, admitted.opened.connection.thread_id);
-        login.user = admitted.user;
+        // Rules speak of the name that the client gave.
+        let name = std::mem::replace(&mut login.user, admitted.user);
         let dialect = first_dialect(&primary);
         let state = State::new(login.schema.clone(), dialect, context.replica.is_none());
         let mut session = Self {
             id,
             handle,
-            client,
             capabilities,
             primary: admitted.opened.connection,
             primary_gauge: context.metrics.backend(Target::Primary),
             replica: ReplicaLink::default(),
+            rules: SessionRules::new(context.rules.load_full(), &name, client.stream().peer()),
+            client,
             login,
             credential: admitted.credential,
             state,
@@ -237,6 +240,7 @@ impl Session {
         self.state.schema.clone_from(&change.schema);
         self.login.user = change.user;
         self.login.schema = change.schema;
+        self.rules = self.rules_of_user();
         if let Some(collation) = change.collation {
             // A login has room for a byte of it.
             match u8::try_from(collation) {

@@ -22,6 +22,10 @@ const BACKENDS: &str = "ramsplit_backend_connections";
 const REPLICA_UP: &str = "ramsplit_replica_up";
 /// `ramsplit_replica_lag_seconds{replica}`: how far it is behind; NaN when unknown.
 const REPLICA_LAG: &str = "ramsplit_replica_lag_seconds";
+/// `ramsplit_rule_hits_total{rule}`: statements that a routing rule decided about.
+const RULE_HITS: &str = "ramsplit_rule_hits_total";
+/// `ramsplit_hints_misread_total`: hints in statements that were not understood.
+const HINTS_MISREAD: &str = "ramsplit_hints_misread_total";
 /// `ramsplit_build_info{version}`: always 1.
 const BUILD_INFO: &str = "ramsplit_build_info";
 
@@ -51,6 +55,7 @@ pub struct Metrics {
     queries: Box<[OnceLock<Counter>]>,
     durations: Box<[OnceLock<Histogram>]>,
     clients: Gauge,
+    hints_misread: Counter,
     backends: [[Gauge; 2]; Target::ALL.len()],
 }
 
@@ -71,19 +76,19 @@ impl Metrics {
         };
         let recorder = builder.build_recorder();
         let handle = recorder.handle();
-        let (clients, backends) = with_local_recorder(&recorder, || {
+        let (clients, hints_misread, backends) = with_local_recorder(&recorder, || {
             describe();
             metrics::gauge!(BUILD_INFO, "version" => env!("CARGO_PKG_VERSION")).set(1.0);
             let gauges = Target::ALL.map(|target| {
                 ["idle", "active"]
                     .map(|state| metrics::gauge!(BACKENDS, "route" => target.label(), "state" => state))
             });
-            (metrics::gauge!(CLIENTS), gauges)
+            (metrics::gauge!(CLIENTS), metrics::counter!(HINTS_MISREAD), gauges)
         });
         let queries =
             std::iter::repeat_with(OnceLock::new).take(Target::ALL.len() * KINDS * REASONS).collect();
         let durations = std::iter::repeat_with(OnceLock::new).take(Target::ALL.len() * KINDS).collect();
-        Self { recorder, handle, queries, durations, clients, backends }
+        Self { recorder, handle, queries, durations, clients, hints_misread, backends }
     }
 
     /// Counts a statement that was answered, and the time that it took.
@@ -124,6 +129,18 @@ impl Metrics {
         BackendGauge { idle: idle.clone(), active: active.clone(), state: Use::Idle }
     }
 
+    /// The counters of the rules with these names, in this order. They begin to show at once.
+    pub fn rule_hits<'n>(&self, names: impl Iterator<Item = &'n str>) -> RuleHits {
+        with_local_recorder(&self.recorder, || {
+            RuleHits(names.map(|name| metrics::counter!(RULE_HITS, "rule" => name.to_owned())).collect())
+        })
+    }
+
+    /// Counts a hint that was not understood.
+    pub fn hint_misread(&self) {
+        self.hints_misread.increment(1);
+    }
+
     /// The gauges of one replica.
     pub fn replica(&self, name: &str) -> ReplicaGauges {
         with_local_recorder(&self.recorder, || ReplicaGauges {
@@ -160,6 +177,11 @@ fn describe() {
         REPLICA_LAG,
         Unit::Seconds,
         "How far the replica is behind the primary; NaN when not known."
+    );
+    metrics::describe_counter!(RULE_HITS, "Statements that a routing rule decided about.");
+    metrics::describe_counter!(
+        HINTS_MISREAD,
+        "Hints in statements that were not understood, and so not followed."
     );
     metrics::describe_gauge!(BUILD_INFO, "Version of the running proxy; always 1.");
 }
@@ -208,6 +230,18 @@ impl BackendGauge {
 impl Drop for BackendGauge {
     fn drop(&mut self) {
         self.gauge().decrement(1.0);
+    }
+}
+
+/// A counter for each rule of a list.
+pub struct RuleHits(Vec<Counter>);
+
+impl RuleHits {
+    /// Counts a hit of the rule at `place`.
+    pub fn hit(&self, place: usize) {
+        if let Some(counter) = self.0.get(place) {
+            counter.increment(1);
+        }
     }
 }
 

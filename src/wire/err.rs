@@ -111,6 +111,11 @@ impl SqlError {
         Self::new(1158, "08S01", format!("Lost connection to the primary server: {detail}"))
     }
 
+    /// A rule refuses the statement: ER_SIGNAL_EXCEPTION, whose text is anyone's.
+    pub fn rejected(message: String) -> Self {
+        Self::new(1644, "45000", message)
+    }
+
     /// A session has as many prepared statements as it may have.
     pub fn too_many_prepared(limit: usize) -> Self {
         let message =

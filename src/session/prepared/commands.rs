@@ -37,14 +37,16 @@ impl Session {
             Arc::new(long_statement(text, self.state.dialect))
         };
         let movable = head.is_complete() && statement.is_certain_read_of_variables();
-        let read = movable.then(|| Read::new(text, 0, &self.state));
+        let read = movable.then(|| Read::new(0, &self.state));
+        let text = if head.is_complete() { text.to_vec() } else { Vec::new() };
+        let schema = self.state.schema.clone();
         if statement.facts.contains(Facts::MENTIONS_SESSION_TRACK) {
             self.give_up_tracking().await?;
         }
         if let Some(PreparedOk { id, params, .. }) = self.run_on_primary(head, Answer::Prepared, None).await?
         {
             let read = read.map(|read| Read { params, ..read });
-            self.state.prepared.by_id.insert(id, Entry { statement, read });
+            self.state.prepared.by_id.insert(id, Entry { statement, text, schema, read });
             self.state.prepared.last = id;
         }
         Ok(())
