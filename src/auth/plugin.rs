@@ -55,8 +55,18 @@ impl Plugin {
         }
     }
 
+    /// Whether `proof` is that of an empty password. MySQL's C library sends a zero byte for it.
+    pub const fn proves_empty(self, proof: &[u8]) -> bool {
+        match self {
+            Self::CachingSha2 => matches!(proof, [] | [0]),
+            Self::Native => proof.is_empty(),
+            Self::Clear => matches!(proof, [0]),
+        }
+    }
+
     /// Whether `proof` proves `password`, in time that does not depend on where they differ.
     pub fn verify(self, proof: &[u8], password: &Secret, nonce: &Nonce) -> bool {
+        let proof = if self == Self::CachingSha2 && self.proves_empty(proof) { &[] } else { proof };
         verify_slices_are_equal(&self.proof(password, nonce), proof).is_ok()
     }
 }
@@ -132,5 +142,8 @@ mod tests {
             assert!(!plugin.verify(&[], &password, &NONCE));
             assert!(plugin.verify(&[], &Secret::new(""), &NONCE));
         }
+        assert!(Plugin::CachingSha2.verify(&[0], &Secret::new(""), &NONCE));
+        assert!(!Plugin::CachingSha2.verify(&[0], &Secret::new("pw"), &NONCE));
+        assert!(!Plugin::Native.verify(&[0], &Secret::new(""), &NONCE));
     }
 }

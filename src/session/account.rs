@@ -154,7 +154,8 @@ async fn exchange(
 
 /// `caching_sha2_password` says that the proof was good before the OK packet; an empty password has none.
 fn put_fast_accepted(client: &mut Framed<Stream>, seq: u8, login: &Login) -> u8 {
-    if Plugin::from_name(&login.plugin) == Some(Plugin::CachingSha2) && !login.auth.is_empty() {
+    let plugin = Plugin::from_name(&login.plugin).filter(|plugin| *plugin == Plugin::CachingSha2);
+    if plugin.is_some_and(|plugin| !plugin.proves_empty(&login.auth)) {
         return client.put(seq, &more_data(&[0x03]));
     }
     seq

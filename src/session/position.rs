@@ -46,6 +46,10 @@ impl Position {
 
     /// The primary committed this session's `gtids`.
     pub(super) fn committed(&mut self, gtids: &[u8]) {
+        // MariaDB says so when the binary log is off for the session.
+        if gtids.is_empty() {
+            return;
+        }
         self.wrote = true;
         self.committed = true;
         if self.gtids.len() + gtids.len() > MAX_GTIDS_LEN {
@@ -141,6 +145,20 @@ mod tests {
         assert_eq!(need(&mut position), Need::Gtids(b"u:1-2"));
         position.covered();
         assert_eq!(need(&mut position), Need::Nothing);
+    }
+
+    #[test]
+    fn no_gtid_speaks_for_nothing() {
+        let mut position = Position::default();
+        position.will_write(false);
+        position.committed(b"u:1");
+        position.committed(b"");
+        position.settle(false);
+        assert_eq!(need(&mut position), Need::Gtids(b"u:1"));
+        position.will_write(false);
+        position.committed(b"");
+        position.settle(false);
+        assert_eq!(need(&mut position), Need::Primary);
     }
 
     #[test]

@@ -135,7 +135,9 @@ impl Proof {
     fn password(&self) -> Option<Secret> {
         match self.plugin {
             Plugin::Clear => Some(Secret::new(self.bytes.strip_suffix(&[0]).unwrap_or(&self.bytes))),
-            Plugin::Native | Plugin::CachingSha2 if self.bytes.is_empty() => Some(Secret::new("")),
+            Plugin::Native | Plugin::CachingSha2 if self.plugin.proves_empty(&self.bytes) => {
+                Some(Secret::new(""))
+            }
             Plugin::Native | Plugin::CachingSha2 => None,
         }
     }

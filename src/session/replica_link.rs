@@ -24,6 +24,11 @@ use crate::{
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 /// Said first on every connection to a replica.
 const READ_ONLY: &[u8] = b"SET SESSION TRANSACTION READ ONLY";
+/// A user variable of the proxy's own keeps the character set of the client's texts meanwhile.
+const SPEAK_UTF8: &[u8] =
+    b"SET @_ramsplit_charset = @@SESSION.character_set_client, SESSION character_set_client = utf8mb4";
+/// See [`SPEAK_UTF8`].
+const SPEAK_AS_BEFORE: &[u8] = b"SET SESSION character_set_client = @_ramsplit_charset";
 /// A replica that is waited for is looked up at this interval.
 const PULSE: Duration = Duration::from_millis(250);
 /// A replica must answer the proxy's own short questions within this time.
@@ -264,7 +269,9 @@ impl ReplicaLink {
         if self.retry_at.is_some_and(|at| Instant::now() < at) {
             return Err(Unusable::Down);
         }
-        let mut login = Login { schema: state.schema.clone(), ..way.login.clone() };
+        // In a login, a name is of the login's character set.
+        let schema = if state.schema.is_ascii() { state.schema.clone() } else { Vec::new() };
+        let mut login = Login { schema: schema.clone(), ..way.login.clone() };
         if !login.schema.is_empty() {
             login.capabilities = login.capabilities.with(CapabilityFlags::CLIENT_CONNECT_WITH_DB);
         }
@@ -285,7 +292,7 @@ impl ReplicaLink {
                 self.open = Some(Open {
                     connection,
                     gauge: way.metrics.backend(Target::Replica),
-                    schema: state.schema.clone(),
+                    schema,
                     said: 0,
                     assigned: 0,
                     transaction: Transaction::None,
@@ -321,10 +328,19 @@ impl Open {
     }
 
     async fn select_schema(&mut self, schema: &[u8]) -> Result<(), backend::Error> {
-        if self.schema != schema {
-            self.connection.select_schema(schema, ASK_LIMIT).await?;
-            self.schema = schema.to_vec();
+        if self.schema == schema {
+            return Ok(());
         }
+        // Servers tell the name in UTF-8, and take it in the client's character set.
+        if schema.is_ascii() {
+            self.connection.select_schema(schema, ASK_LIMIT).await?;
+        } else {
+            self.connection.ask(SPEAK_UTF8, ASK_LIMIT).await?;
+            let selected = self.connection.select_schema(schema, ASK_LIMIT).await;
+            self.connection.ask(SPEAK_AS_BEFORE, ASK_LIMIT).await?;
+            selected?;
+        }
+        self.schema = schema.to_vec();
         Ok(())
     }
 

@@ -5,6 +5,8 @@ use std::net::SocketAddr;
 
 use mysql_async::prelude::Queryable;
 use mysql_async::{ChangeUserOpts, Conn, OptsBuilder};
+use ramsplit::auth::Plugin;
+use ramsplit::backend::Connection;
 use ramsplit::config::{Account, StaticAccount};
 use ramsplit::sandbox::{Flavor, Sandbox, connect_options};
 use ramsplit::wire::change_user::ChangeUser;
@@ -84,6 +86,28 @@ async fn an_empty_password(flavor: Flavor) {
     for _ in 0..2 {
         let mut session = connect(proxy.address(), &user).await;
         assert_eq!(target(&mut session).await, "replica");
+    }
+    // MySQL's C library proves it by a zero byte.
+    let fresh = Proxy::start(sandbox).await;
+    for proxy in [&fresh, &fresh, &proxy] {
+        let (mut server, greeting) = raw::greet(proxy.address()).await;
+        let login = raw::login(&user, Plugin::CachingSha2, vec![0]);
+        let mut payload = Vec::new();
+        login.put(&mut payload);
+        let mut next = server.put(1, &payload);
+        server.flush(raw::LIMIT).await.unwrap();
+        loop {
+            let packet = server.read_packet(4096).await.unwrap();
+            match packet.payload[0] {
+                0 => break,
+                0xFE => next = server.put(packet.next_seq, if flavor == Flavor::MySql { &[0] } else { &[] }),
+                other => panic!("{other} {next}: {:?}", packet.payload),
+            }
+            server.flush(raw::LIMIT).await.unwrap();
+        }
+        let mut client = Connection::new(server, login.capabilities, greeting.connection_id);
+        let found = client.ask(WHERE.as_bytes(), raw::LIMIT).await.unwrap();
+        assert_eq!(found.as_deref(), Some(&b"replica"[..]));
     }
     let wrong = account("nopass", "x");
     assert_same_refusal(&proxy, sandbox, &wrong, 1045).await;

@@ -425,6 +425,25 @@ async fn default_schemas(flavor: Flavor) {
     session.query_drop("USE elsewhere").await.unwrap();
     assert_eq!(target(&mut session).await, "elsewhere");
     session.query_drop("USE no_such_schema").await.unwrap_err();
+    for statement in [
+        "CREATE DATABASE `sch\u{f6}n`",
+        "CREATE TABLE `sch\u{f6}n`.here SELECT 'sch\u{f6}n' AS name",
+        "GRANT ALL ON `sch\u{f6}n`.* TO app",
+    ] {
+        root.query_drop(statement).await.unwrap();
+    }
+    sandbox.wait_for_replica().await.unwrap();
+    let statement = "SELECT DATABASE() = name, name FROM here";
+    for charset in ["utf8mb4", "latin1"] {
+        session.query_drop("USE elsewhere").await.unwrap();
+        session.query_drop("SET NAMES utf8mb4").await.unwrap();
+        session.query_drop("USE `sch\u{f6}n`").await.unwrap();
+        session.query_drop(format!("SET NAMES {charset}")).await.unwrap();
+        assert_eq!(proxy.route_of(&mut session, statement).await, "replica read", "{charset}");
+        let row: Option<Row> = session.query_first(statement).await.unwrap();
+        assert_eq!(row.unwrap().get::<u8, _>(0), Some(1), "{charset}");
+    }
+    session.query_drop("USE elsewhere").await.unwrap();
     assert_eq!(target(&mut session).await, "elsewhere");
     session.query_drop("USE demo").await.unwrap();
     assert_eq!(target(&mut session).await, "replica");
