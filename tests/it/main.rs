@@ -13,6 +13,7 @@ mod bed;
 mod consistency;
 mod demo;
 mod differential;
+mod drivers;
 mod faults;
 mod kill;
 mod login;
