@@ -406,14 +406,32 @@ impl Session {
     }
 }
 
-/// A question that is answered with 1 when the server has executed all of `gtids`, within `wait`.
+/// A question that is answered with 1 when the server has executed all of `gtids`, within `wait`. In a session
+/// whose `character_set_connection` is utf16, a literal without its own character set would be no GTID at all.
 fn covers(flavor: Flavor, gtids: &[u8], wait: Duration) -> Vec<u8> {
     let seconds = format!("{}", wait.as_secs_f64()).into_bytes();
     match flavor {
         Flavor::MySql if wait.is_zero() => {
-            [b"SELECT GTID_SUBSET('", gtids, b"', @@GLOBAL.gtid_executed)"].concat()
+            [b"SELECT GTID_SUBSET(_latin1'", gtids, b"', @@GLOBAL.gtid_executed)"].concat()
         }
-        Flavor::MySql => [b"SELECT WAIT_FOR_EXECUTED_GTID_SET('", gtids, b"', ", &seconds, b") = 0"].concat(),
-        Flavor::MariaDb => [b"SELECT MASTER_GTID_WAIT('", gtids, b"', ", &seconds, b") = 0"].concat(),
+        Flavor::MySql => {
+            [b"SELECT WAIT_FOR_EXECUTED_GTID_SET(_latin1'", gtids, b"', ", &seconds, b") = 0"].concat()
+        }
+        Flavor::MariaDb => [b"SELECT MASTER_GTID_WAIT(_latin1'", gtids, b"', ", &seconds, b") = 0"].concat(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn questions_do_not_depend_on_the_sessions_character_set() {
+        for flavor in [Flavor::MySql, Flavor::MariaDb] {
+            for wait in [Duration::ZERO, Duration::from_millis(5)] {
+                let question = String::from_utf8(covers(flavor, b"g", wait)).unwrap();
+                assert!(question.contains("(_latin1'g'"), "{question}");
+            }
+        }
     }
 }

@@ -86,7 +86,7 @@ static NATIVE: LazyLock<HashMap<&'static str, Native>> = LazyLock::new(|| {
 const HARMLESS: &str = "abs acos addtime aes_decrypt aes_encrypt ascii asin atan atan2 avg bin bit_count bit_length ceil ceiling \
     char char_length character_length charset coalesce coercibility collation compress concat concat_ws conv \
     convert convert_tz cos cot crc32 current_date current_time current_timestamp current_user database date \
-    date_format datediff day dayname dayofmonth dayofweek dayofyear degrees elt exp export_set extractvalue \
+    date_format datediff day dayname dayofmonth dayofweek dayofyear degrees elt exp export_set  \
     field find_in_set floor format from_base64 from_days from_unixtime greatest hex hour if ifnull \
     inet6_aton inet6_ntoa inet_aton inet_ntoa insert instr is_ipv4 is_ipv4_compat is_ipv4_mapped is_ipv6 \
     isnull json_array json_array_append json_array_insert json_contains json_contains_path json_depth \
@@ -108,7 +108,7 @@ const HARMLESS: &str = "abs acos addtime aes_decrypt aes_encrypt ascii asin atan
     st_polygonfromtext st_polygonfromwkb st_srid st_startpoint st_symdifference st_touches st_union \
     st_within st_x st_y str_to_date strcmp substring_index subtime tan time time_format time_to_sec timediff \
     timestamp timestampadd timestampdiff to_base64 to_days to_seconds truncate ucase uncompress \
-    uncompressed_length unhex unix_timestamp updatexml upper user utc_date utc_time utc_timestamp uuid \
+    uncompressed_length unhex unix_timestamp upper user utc_date utc_time utc_timestamp uuid \
     values version week weekday weekofyear weight_string year yearweek";
 
 /// The same, but only with the parenthesis right after the name.
@@ -164,15 +164,16 @@ const MARIADB: [(u32, &str); 10] = [
 /// them was not looked up.
 const MYSQL_8_ONLY: &str = "md5 sha sha1";
 
-/// Built in, but the answer is about this connection or server, or the call waits, locks or reads files.
+/// Built in, but the answer is about this connection or server, or the call waits, locks or reads files, or
+/// (EXTRACTVALUE, UPDATEXML: `$@name` in an XPath) user variables that the text need not show.
 /// Those with no version of their own are refused by a server that lacks them.
 const TELLING: [(Facts, &str); 3] = [
     (Facts::LAST_RESULT, "found_rows last_insert_id row_count"),
     (Facts::CONNECTION_LOCAL, "connection_id current_role"),
     (
         Facts::UNSAFE_FUNCTION,
-        "benchmark get_lock is_free_lock is_used_lock load_file master_pos_wait release_all_locks \
-         release_lock sleep uuid_short",
+        "benchmark extractvalue get_lock is_free_lock is_used_lock load_file master_pos_wait release_all_locks \
+         release_lock sleep updatexml uuid_short",
     ),
 ];
 
@@ -216,6 +217,7 @@ mod tests {
             ("json_overlaps", true, on(Flavor::MariaDb, 100_600), UNKNOWN),
             ("point", true, maria, UNKNOWN),
             ("sleep", true, mysql, Facts::UNSAFE_FUNCTION),
+            ("extractvalue", true, maria, Facts::UNSAFE_FUNCTION),
             ("connection_id", true, maria, Facts::CONNECTION_LOCAL),
             ("found_rows", true, maria, Facts::LAST_RESULT),
             ("nextval", true, maria, UNKNOWN),
