@@ -448,7 +448,7 @@ async fn default_schemas(flavor: Flavor) {
     session.query_drop("USE demo").await.unwrap();
     assert_eq!(target(&mut session).await, "replica");
     let reads = proxy.metrics().queries("replica", "read");
-    assert_eq!(reads, 4.0);
+    assert_eq!(reads, 8.0);
 
     let mut client = raw::log_in(proxy.address(), sandbox.application()).await;
     for (schema, answer) in
