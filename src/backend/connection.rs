@@ -1,6 +1,6 @@
 //! A logged-in connection to a server.
 
-use std::time::Duration;
+use std::{io, time::Duration};
 
 use tokio::time::timeout;
 
@@ -15,6 +15,7 @@ use crate::{
         query,
         reader::Reader,
         response::{PreparedOk, definitions},
+        writer::put_packet,
     },
 };
 
@@ -118,9 +119,19 @@ impl Connection {
     /// # Errors
     /// When the server cannot be written to within `limit`.
     pub async fn close_statement(&mut self, id: u32, limit: Duration) -> Result<(), Error> {
+        let mut command = Vec::new();
+        put_packet(&mut command, 0, &statement_command(Command::COM_STMT_CLOSE, id));
+        Ok(self.send_unanswered(&command, limit).await?)
+    }
+
+    /// Sends a command, header included, that has no answer.
+    ///
+    /// # Errors
+    /// When the server does not take it within `limit`.
+    pub async fn send_unanswered(&mut self, command: &[u8], limit: Duration) -> io::Result<()> {
         self.framed.stream_mut().begin_command();
-        self.framed.put(0, &statement_command(Command::COM_STMT_CLOSE, id));
-        Ok(self.framed.flush(limit).await?)
+        self.framed.tx.extend_from_slice(command);
+        self.framed.flush(limit).await
     }
 
     /// Sends a command that is answered by one packet, and gives that.

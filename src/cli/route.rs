@@ -13,9 +13,8 @@ use clap::ValueEnum;
 
 use super::say;
 use crate::{
-    config::RouteMode,
     route::{
-        Asked, Reason, Replica, Rules, Session, Target, Transaction, decide, hint,
+        Asked, Reason, Replica, Rules, Session, decide, hint,
         rules::{Action, Candidates, Subject},
     },
     sql::{self, Dialect, Statement, classify, digest, digest_text, leading_comment_hint},
@@ -147,7 +146,7 @@ impl Explainer<'_> {
             None => Default::default(),
         };
         let asked = Asked { hint: hint.flatten().unwrap_or_default(), rule: policy };
-        let route = decide(&statement, asked, FRESH, Replica::Serving);
+        let route = decide(&statement, asked, Session::FRESH, Replica::Serving);
         Explained {
             digest: digest(text, self.dialect).to_string(),
             text: digest_text(text, self.dialect),
@@ -160,17 +159,6 @@ impl Explainer<'_> {
         }
     }
 }
-
-/// A session that has done nothing yet.
-const FRESH: Session = Session {
-    mode: RouteMode::Auto,
-    transaction: Transaction::None,
-    autocommit: true,
-    tie: None,
-    knows_variables: false,
-    last_target: Target::Primary,
-    rows_target: Target::Primary,
-};
 
 impl Explained {
     fn tables(&self) -> Vec<String> {

@@ -29,6 +29,19 @@ pub struct Session {
     pub rows_target: Target,
 }
 
+impl Session {
+    /// A session that has done nothing yet, with autocommit on.
+    pub const FRESH: Self = Self {
+        mode: RouteMode::Auto,
+        transaction: Transaction::None,
+        autocommit: true,
+        tie: None,
+        knows_variables: false,
+        last_target: Target::Primary,
+        rows_target: Target::Primary,
+    };
+}
+
 /// What was asked for beyond the statement itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Asked {
@@ -80,7 +93,8 @@ pub fn decide(statement: &Statement, asked: Asked, session: Session, replica: Re
         return Route::primary(Reason::Transaction);
     }
     if asks_about_last_result(statement) {
-        let target = if asks_for_rows(statement) { session.rows_target } else { session.last_target };
+        // The number of rows without LIMIT outlives statements that give no rows.
+        let target = if statement.calls("found_rows") { session.rows_target } else { session.last_target };
         return Route { target, reason: Reason::LastResult };
     }
     let wish = asked.policy().wish;
@@ -131,11 +145,6 @@ const fn goes_with_transaction(statement: &Statement, transaction: Transaction) 
     goes && !statement.facts.intersects(Facts::RELEASES.and(Facts::MULTI))
 }
 
-/// The number of rows without LIMIT outlives statements that give no rows.
-fn asks_for_rows(statement: &Statement) -> bool {
-    statement.functions.iter().any(|function| function == "found_rows")
-}
-
 /// Row counts and warnings are on the connection that ran the last statement. LAST_INSERT_ID is not: only
 /// the primary ever generates one.
 fn asks_about_last_result(statement: &Statement) -> bool {
@@ -150,7 +159,7 @@ fn asks_about_last_result(statement: &Statement) -> bool {
                 .and(Facts::ASSIGNS_VARIABLE)
                 .and(Facts::INTO),
         )
-        && !statement.functions.iter().any(|function| function == "last_insert_id")
+        && !statement.calls("last_insert_id")
 }
 
 /// Why this statement must run on the primary whatever the session, if it must.
@@ -191,15 +200,7 @@ mod tests {
     use super::*;
     use crate::sql::{Dialect, Flavor, classify};
 
-    const CALM: Session = Session {
-        mode: RouteMode::Auto,
-        transaction: Transaction::None,
-        autocommit: true,
-        tie: None,
-        knows_variables: false,
-        last_target: Target::Primary,
-        rows_target: Target::Primary,
-    };
+    const CALM: Session = Session::FRESH;
 
     fn route(sql: &str, session: Session) -> (Target, &'static str) {
         let dialect = Dialect::new(Flavor::MySql, 90704);

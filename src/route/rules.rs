@@ -26,6 +26,12 @@ pub struct Rule {
     pub name: String,
     /// What becomes of a statement that it matches.
     pub action: Action,
+    conditions: Conditions,
+}
+
+/// What must be met together. An empty list is no condition.
+#[derive(Debug, Default)]
+struct Conditions {
     users: Vec<WildMatch>,
     clients: Vec<IpNet>,
     schemas: Vec<WildMatch>,
@@ -52,7 +58,7 @@ struct TablePattern {
 }
 
 /// The rules that can match the statements of one session at all, by their place in the list.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug)]
 pub struct Candidates(Box<[usize]>);
 
 /// A statement as rules see it.
@@ -85,9 +91,11 @@ impl Rules {
     /// The rules that can match statements of `user` (the name at login) from `client`.
     pub fn candidates(&self, user: &[u8], client: Option<IpAddr>) -> Candidates {
         let user = String::from_utf8_lossy(user);
-        let can_match = |rule: &Rule| {
-            any(&rule.users, |pattern| pattern.matches(&user))
-                && any(&rule.clients, |net| client.is_some_and(|client| net.contains(&client.to_canonical())))
+        let can_match = |Rule { conditions, .. }: &Rule| {
+            any(&conditions.users, |pattern| pattern.matches(&user))
+                && any(&conditions.clients, |net| {
+                    client.is_some_and(|client| net.contains(&client.to_canonical()))
+                })
         };
         let places = self.rules.iter().enumerate().filter(|(_, rule)| can_match(rule));
         Candidates(places.map(|(place, _)| place).collect())
@@ -96,7 +104,7 @@ impl Rules {
     /// The first of `candidates` that matches, with its place in the list.
     pub fn find(&self, candidates: &Candidates, subject: Subject<'_>) -> Option<(usize, &Rule)> {
         let rules = candidates.0.iter().filter_map(|&place| Some((place, self.rules.get(place)?)));
-        rules.into_iter().find(|(_, rule)| rule.matches(subject))
+        rules.into_iter().find(|(_, rule)| rule.conditions.are_met(subject))
     }
 }
 
@@ -107,9 +115,9 @@ impl Candidates {
     }
 }
 
-impl Rule {
-    /// The cheap questions come first: a digest costs as much as reading the statement again.
-    fn matches(&self, subject: Subject<'_>) -> bool {
+impl Conditions {
+    /// Those about the statement. The cheap ones come first: a digest costs as much as reading it again.
+    fn are_met(&self, subject: Subject<'_>) -> bool {
         let Subject { statement, text, dialect, schema } = subject;
         any(&self.classes, |class| *class == statement.kind)
             && any(&self.schemas, |pattern| names_schema(pattern, statement, schema))
@@ -131,10 +139,15 @@ impl TablePattern {
 
     fn matches(&self, table: &TableName, default: &[u8]) -> bool {
         self.name.matches(&table.name)
-            && self.schema.as_ref().is_none_or(|pattern| match &table.schema {
-                Some(schema) => pattern.matches(schema),
-                None => pattern.matches(&String::from_utf8_lossy(default)),
-            })
+            && self.schema.as_ref().is_none_or(|pattern| is_in(table, pattern, default))
+    }
+}
+
+/// Whether a table's schema is one of `pattern`.
+fn is_in(table: &TableName, pattern: &WildMatch, default: &[u8]) -> bool {
+    match &table.schema {
+        Some(schema) => pattern.matches(schema),
+        None => pattern.matches(&String::from_utf8_lossy(default)),
     }
 }
 
@@ -146,14 +159,10 @@ fn any<T>(wanted: &[T], holds: impl FnMut(&T) -> bool) -> bool {
 /// Whether a statement is about a schema: one of its tables is in it, or it names no table and the schema is
 /// the default one.
 fn names_schema(pattern: &WildMatch, statement: &Statement, default: &[u8]) -> bool {
-    let by_default = || pattern.matches(&String::from_utf8_lossy(default));
     if statement.tables.is_empty() {
-        return by_default();
+        return pattern.matches(&String::from_utf8_lossy(default));
     }
-    statement.tables.iter().any(|table| match &table.schema {
-        Some(schema) => pattern.matches(schema),
-        None => by_default(),
-    })
+    statement.tables.iter().any(|table| is_in(table, pattern, default))
 }
 
 /// Servers may or may not tell cases apart (`lower_case_table_names`); rules do not.

@@ -1,6 +1,6 @@
 //! What routing rules and hints ask for.
 
-use std::sync::Arc;
+use std::{net::SocketAddr, sync::Arc};
 
 use super::{Session, context::ActiveRules, statement::Errand};
 use crate::{
@@ -15,14 +15,16 @@ use crate::{
 /// The rules as a session uses them.
 pub(super) struct SessionRules {
     active: Arc<ActiveRules>,
+    /// The name that the client gave; at the servers another may stand for it.
+    user: Vec<u8>,
     candidates: Candidates,
 }
 
 impl SessionRules {
     /// The rules that may concern `user` from `client`.
-    pub(super) fn new(active: Arc<ActiveRules>, user: &[u8], client: Option<std::net::SocketAddr>) -> Self {
-        let candidates = active.rules.candidates(user, client.map(|client| client.ip()));
-        Self { active, candidates }
+    pub(super) fn new(active: Arc<ActiveRules>, user: Vec<u8>, client: Option<SocketAddr>) -> Self {
+        let candidates = active.rules.candidates(&user, client.map(|client| client.ip()));
+        Self { active, user, candidates }
     }
 }
 
@@ -36,7 +38,7 @@ impl Session {
     ) -> Result<Asked, String> {
         let active = self.context.rules.load();
         if !Arc::ptr_eq(&active, &self.rules.active) {
-            self.rules = self.rules_of_user();
+            self.rules = self.rules_of(self.rules.user.clone());
         }
         let mut asked = Asked::default();
         let Some((text, schema)) = self.text_and_schema(head, errand) else { return Ok(asked) };
@@ -46,7 +48,7 @@ impl Session {
                 None => self.context.metrics.hint_misread(),
             }
         }
-        let SessionRules { active, candidates } = &self.rules;
+        let SessionRules { active, candidates, .. } = &self.rules;
         if candidates.is_empty() {
             return Ok(asked);
         }
@@ -61,13 +63,13 @@ impl Session {
         Ok(asked)
     }
 
-    /// The rules in force, for the session's user.
-    pub(super) fn rules_of_user(&self) -> SessionRules {
-        SessionRules::new(self.context.rules.load_full(), &self.login.user, self.client.stream().peer())
+    /// The rules in force, for a user of this name.
+    pub(super) fn rules_of(&self, user: Vec<u8>) -> SessionRules {
+        SessionRules::new(self.context.rules.load_full(), user, self.client.stream().peer())
     }
 
     /// What of a statement its text says; nothing of one that is too long to be looked at as a whole.
-    fn text_and_schema(&self, head: Head, errand: &Errand) -> Option<(&[u8], &[u8])> {
+    pub(super) fn text_and_schema(&self, head: Head, errand: &Errand) -> Option<(&[u8], &[u8])> {
         match errand {
             Errand::Text if head.is_complete() => {
                 let text = query::text(self.client.command(head), self.capabilities).ok()?;

@@ -229,8 +229,12 @@ impl Session {
 
     async fn put_execution(&mut self, head: Head, execution: &Execution) -> Result<(), Unusable> {
         let link = self.replica.number();
-        let Some(entry) = self.state.prepared.get(execution.id) else { return Err(Unusable::Refused) };
-        let known = entry.read.as_ref().and_then(|read| read.on(link));
+        // Before anything is prepared that nobody would run.
+        let entry = self.state.prepared.get(execution.id);
+        let Some((entry, read)) = entry.and_then(|entry| Some((entry, entry.read.as_ref()?))) else {
+            return Err(Unusable::Refused);
+        };
+        let known = read.on(link);
         let id = match known {
             Some(handle) => handle.id,
             None => self.replica.prepare(&entry.text, &entry.schema, &self.state).await?,
@@ -239,9 +243,7 @@ impl Session {
         let handle = known.unwrap_or_else(|| read.is_on(link, id));
         let Some(connection) = self.replica.connection() else { return Err(Unusable::Down) };
         for command in read.long_data_for(handle) {
-            connection.framed.stream_mut().begin_command();
-            connection.framed.tx.extend_from_slice(&command);
-            if connection.framed.flush(self.context.config.write_timeout).await.is_err() {
+            if connection.send_unanswered(&command, self.context.config.write_timeout).await.is_err() {
                 self.drop_replica();
                 return Err(Unusable::Down);
             }

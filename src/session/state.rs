@@ -59,12 +59,6 @@ const MAY_WRITE: Facts = Facts::MAY_WRITE.and(Facts::UNSAFE_FUNCTION).and(Facts:
 /// The text made no sense to the server.
 const ER_PARSE_ERROR: u16 = 1064;
 
-/// Whether a statement may do things that its text does not show.
-fn runs_code(statement: &Statement) -> bool {
-    matches!(statement.kind, Kind::Call | Kind::Execute | Kind::Unknown)
-        || statement.facts.contains(Facts::UNSAFE_FUNCTION)
-}
-
 impl State {
     /// A session just logged in.
     pub(super) fn new(schema: Vec<u8>, dialect: Dialect, transparent: bool) -> Self {
@@ -131,7 +125,7 @@ impl State {
         // BACKUP LOCK, LOCK INSTANCE and their like; GET_LOCK.
         let other_locks = statement.kind == Kind::Lock
             && !statement.facts.intersects(Facts::LOCKS_TABLES.and(Facts::UNLOCKS_TABLES));
-        if other_locks || statement.functions.iter().any(|function| function == "get_lock") {
+        if other_locks || statement.calls("get_lock") {
             self.tie(Reason::SessionState);
         }
     }
@@ -196,9 +190,9 @@ impl State {
     pub(super) fn observe_eof(&mut self, status: StatusFlags, statement: &Statement) {
         let changed = status.contains(StatusFlags::SERVER_SESSION_STATE_CHANGED);
         match self.dialect.flavor {
-            Flavor::MySql => self.unsettled |= runs_code(statement),
+            Flavor::MySql => self.unsettled |= statement.may_run_code(),
             // Tells that something changed, and later packets do not say what.
-            Flavor::MariaDb if changed && runs_code(statement) => self.tie(Reason::SessionState),
+            Flavor::MariaDb if changed && statement.may_run_code() => self.tie(Reason::SessionState),
             Flavor::MariaDb => {}
         }
     }
@@ -209,7 +203,7 @@ impl State {
         if code == ER_PARSE_ERROR {
             return;
         }
-        let runs_code = statement.is_none_or(runs_code);
+        let runs_code = statement.is_none_or(Statement::may_run_code);
         match self.dialect.flavor {
             // A trigger may have done something before the write failed.
             Flavor::MySql => {

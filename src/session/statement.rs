@@ -9,7 +9,7 @@ use crate::{
     replica::State as ReplicaState,
     route::{self, Reason, Route, Target, Transaction, decide},
     sql::{Assignment, Facts, Kind, Statement, literal_assignments},
-    wire::{command::Answer, err::SqlError, framed::Head, query},
+    wire::{command::Answer, err::SqlError, framed::Head},
 };
 
 /// How a client has a statement run.
@@ -74,11 +74,11 @@ impl Session {
     /// What a SET gives to user variables in so many words.
     fn assignments(&self, head: Head, errand: &Errand, statement: &Statement) -> Vec<Assignment> {
         let assigns = statement.kind == Kind::SetSession && !statement.variables_written.is_empty();
-        if !assigns || !head.is_complete() || !matches!(errand, Errand::Text) {
+        if !assigns || !matches!(errand, Errand::Text) {
             return Vec::new();
         }
-        let text = query::text(self.client.command(head), self.capabilities).unwrap_or_default();
-        literal_assignments(text, self.state.dialect).unwrap_or_default()
+        let text = self.text_and_schema(head, errand).map(|(text, _)| text);
+        text.and_then(|text| literal_assignments(text, self.state.dialect)).unwrap_or_default()
     }
 
     fn view(&self, head: Head, errand: &Errand, statement: &Statement) -> route::Session {

@@ -63,7 +63,7 @@ impl Session {
             primary: admitted.opened.connection,
             primary_gauge: context.metrics.backend(Target::Primary),
             replica: ReplicaLink::default(),
-            rules: SessionRules::new(context.rules.load_full(), &name, client.stream().peer()),
+            rules: SessionRules::new(context.rules.load_full(), name, client.stream().peer()),
             client,
             login,
             credential: admitted.credential,
@@ -240,7 +240,7 @@ impl Session {
         self.state.schema.clone_from(&change.schema);
         self.login.user = change.user;
         self.login.schema = change.schema;
-        self.rules = self.rules_of_user();
+        self.rules = self.rules_of(self.login.user.clone());
         if let Some(collation) = change.collation {
             // A login has room for a byte of it.
             match u8::try_from(collation) {

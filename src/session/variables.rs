@@ -28,10 +28,10 @@ struct Known {
 impl UserVariables {
     /// `statement` is about to run on the primary.
     pub(super) fn before(&mut self, statement: &Statement) {
-        let code = Facts::UNSAFE_FUNCTION.and(Facts::MULTI);
-        // A write may have triggers.
-        let runs_code = matches!(statement.kind, Kind::Call | Kind::Execute | Kind::Unknown | Kind::Write)
-            || statement.facts.intersects(code);
+        // A write may have triggers, and of several statements one may be anything.
+        let runs_code = statement.may_run_code()
+            || statement.kind == Kind::Write
+            || statement.facts.contains(Facts::MULTI);
         if runs_code {
             self.known.clear();
         }

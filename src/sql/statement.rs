@@ -156,6 +156,17 @@ impl Statement {
             && !self.facts.intersects(Facts::UNCERTAIN.without(Facts::READS_USER_VARIABLE))
     }
 
+    /// Whether it calls the function of this name (in lower case).
+    pub fn calls(&self, name: &str) -> bool {
+        self.functions.iter().any(|function| function == name)
+    }
+
+    /// Whether it may do things that its text does not show. The triggers of a write are not counted.
+    pub const fn may_run_code(&self) -> bool {
+        matches!(self.kind, Kind::Call | Kind::Execute | Kind::Unknown)
+            || self.facts.contains(Facts::UNSAFE_FUNCTION)
+    }
+
     /// A statement of this kind of which nothing is known yet.
     pub(super) const fn new(kind: Kind) -> Self {
         Self {

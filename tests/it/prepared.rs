@@ -296,10 +296,20 @@ async fn open_cursor(session: &mut Raw, id: u32) {
     assert!(status.contains(StatusFlags::SERVER_STATUS_CURSOR_EXISTS));
 }
 
-async fn fetch(session: &mut Raw, id: u32, count: u32) -> (Vec<Vec<String>>, StatusFlags) {
+async fn send_fetch(session: &mut Raw, id: u32, count: u32) {
     let argument = [id.to_le_bytes(), count.to_le_bytes()].concat();
     raw::send(&mut session.client, Command::COM_STMT_FETCH, &argument).await;
+}
+
+async fn fetch(session: &mut Raw, id: u32, count: u32) -> (Vec<Vec<String>>, StatusFlags) {
+    send_fetch(session, id, count).await;
     session.rows().await
+}
+
+/// The code of the error that a fetch is answered with.
+async fn fetch_error(session: &mut Raw, id: u32) -> Option<u16> {
+    send_fetch(session, id, 1).await;
+    raw::code(&raw::receive(&mut session.client).await)
 }
 
 const NUMBERS: &str = "SELECT name, CAST(n AS CHAR) FROM here, numbers ORDER BY n";
@@ -329,13 +339,7 @@ async fn cursors(flavor: Flavor) {
     open_cursor(&mut session, id).await;
     raw::send(&mut session.client, Command::COM_STMT_RESET, &id.to_le_bytes()).await;
     assert_eq!(raw::receive(&mut session.client).await[0], ok::OK_HEADER);
-    raw::send(
-        &mut session.client,
-        Command::COM_STMT_FETCH,
-        &[id.to_le_bytes(), 1_u32.to_le_bytes()].concat(),
-    )
-    .await;
-    assert_eq!(raw::code(&raw::receive(&mut session.client).await), Some(1421));
+    assert_eq!(fetch_error(&mut session, id).await, Some(1421));
 }
 
 async fn a_cursor_ends_with_its_replica(flavor: Flavor) {
@@ -346,13 +350,7 @@ async fn a_cursor_ends_with_its_replica(flavor: Flavor) {
     open_cursor(&mut session, id).await;
     assert_eq!(fetch(&mut session, id, 1).await.0[0][0], "replica");
     sandbox.replica().kill().await;
-    raw::send(
-        &mut session.client,
-        Command::COM_STMT_FETCH,
-        &[id.to_le_bytes(), 1_u32.to_le_bytes()].concat(),
-    )
-    .await;
-    assert_eq!(raw::code(&raw::receive(&mut session.client).await), Some(1421));
+    assert_eq!(fetch_error(&mut session, id).await, Some(1421));
     // Executed again it runs where it can.
     open_cursor(&mut session, id).await;
     assert_eq!(fetch(&mut session, id, 1).await.0[0][0], "primary");

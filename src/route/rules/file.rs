@@ -16,7 +16,7 @@ use toml::{
 };
 use wildmatch::WildMatch;
 
-use super::{Action, Rule, Rules, TablePattern, name_pattern};
+use super::{Action, Conditions, Rule, Rules, TablePattern, name_pattern};
 use crate::{
     config::Consistency,
     route::policy::{Policy, Wish, parse_duration},
@@ -173,13 +173,7 @@ impl Reader<'_> {
 struct Draft {
     name: Option<String>,
     enabled: Option<bool>,
-    users: Vec<WildMatch>,
-    clients: Vec<IpNet>,
-    schemas: Vec<WildMatch>,
-    tables: Vec<TablePattern>,
-    classes: Vec<Kind>,
-    digests: Vec<String>,
-    pattern: Option<Regex>,
+    conditions: Conditions,
     policy: Policy,
     reject: Option<String>,
 }
@@ -207,20 +201,22 @@ impl From<String> for Complaint {
 
 impl Draft {
     fn set(&mut self, key: &str, value: &DeValue<'_>) -> Result<(), Complaint> {
+        let conditions = &mut self.conditions;
         match key {
             "name" => self.name = Some(name(value)?),
             "enabled" => {
                 self.enabled = Some(value.as_bool().ok_or_else(|| "must be true or false".to_owned())?)
             }
-            "user" => self.users = list(value, |text| Ok(WildMatch::new(text)))?,
-            "client" => self.clients = list(value, network)?,
-            "schema" => self.schemas = list(value, |text| Ok(name_pattern(text)))?,
-            "table" => self.tables = list(value, |text| Ok(TablePattern::new(text)))?,
-            "class" => self.classes = list(value, class)?,
-            "digest" => self.digests = list(value, digest)?,
+            "user" => conditions.users = list(value, |text| Ok(WildMatch::new(text)))?,
+            "client" => conditions.clients = list(value, network)?,
+            "schema" => conditions.schemas = list(value, |text| Ok(name_pattern(text)))?,
+            "table" => conditions.tables = list(value, |text| Ok(TablePattern::new(text)))?,
+            "class" => conditions.classes = list(value, class)?,
+            "digest" => conditions.digests = list(value, digest)?,
             "pattern" => {
                 let pattern = Regex::new(string(value)?);
-                self.pattern = Some(pattern.map_err(|error| format!("is no regular expression: {error}"))?);
+                conditions.pattern =
+                    Some(pattern.map_err(|error| format!("is no regular expression: {error}"))?);
             }
             "route" => self.policy.wish = Some(one_of(value, Wish::parse, "primary, replica or auto")?),
             "consistency" => {
@@ -245,17 +241,7 @@ impl Draft {
             }
             (None, false) => Action::Route(self.policy),
         };
-        Ok(Rule {
-            name,
-            action,
-            users: self.users,
-            clients: self.clients,
-            schemas: self.schemas,
-            tables: self.tables,
-            classes: self.classes,
-            digests: self.digests,
-            pattern: self.pattern,
-        })
+        Ok(Rule { name, action, conditions: self.conditions })
     }
 }
 

@@ -37,7 +37,6 @@ impl Session {
             Arc::new(long_statement(text, self.state.dialect))
         };
         let movable = head.is_complete() && statement.is_certain_read_of_variables();
-        let read = movable.then(|| Read::new(0, &self.state));
         let text = if head.is_complete() { text.to_vec() } else { Vec::new() };
         let schema = self.state.schema.clone();
         if statement.facts.contains(Facts::MENTIONS_SESSION_TRACK) {
@@ -45,7 +44,7 @@ impl Session {
         }
         if let Some(PreparedOk { id, params, .. }) = self.run_on_primary(head, Answer::Prepared, None).await?
         {
-            let read = read.map(|read| Read { params, ..read });
+            let read = movable.then(|| Read::new(params, &self.state));
             self.state.prepared.by_id.insert(id, Entry { statement, text, schema, read });
             self.state.prepared.last = id;
         }
@@ -104,7 +103,9 @@ impl Session {
                 self.primary.begin_forwarded();
                 let id = execute::statement_id(&whole.payload).unwrap_or_default();
                 execute::put(&mut self.primary.framed.tx, &whole.payload, id, Some((flag, &types)));
-                self.flush_primary().await?;
+                if let Err(error) = self.primary.framed.flush(self.context.config.write_timeout).await {
+                    return Err(self.primary_failed(framed::Error::Io(error), false).await);
+                }
                 self.state.before(statement);
                 self.exchange(None, shape, Some(statement)).await?
             }
@@ -135,10 +136,11 @@ impl Session {
     async fn hand_over_long_data(&mut self, id: u32) -> Result<(), Error> {
         let id = self.state.prepared.resolve(id);
         let Some(read) = self.state.prepared.read_mut(id) else { return Ok(()) };
+        let limit = self.context.config.write_timeout;
         for command in std::mem::replace(&mut read.long_data, LongData::OnPrimary).commands(id) {
-            self.primary.framed.stream_mut().begin_command();
-            self.primary.framed.tx.extend_from_slice(&command);
-            self.flush_primary().await?;
+            if let Err(error) = self.primary.send_unanswered(&command, limit).await {
+                return Err(self.primary_failed(framed::Error::Io(error), false).await);
+            }
         }
         Ok(())
     }
@@ -188,12 +190,5 @@ impl Session {
         }
         self.run_on_primary(head, Answer::None, None).await?;
         Ok(())
-    }
-
-    async fn flush_primary(&mut self) -> Result<(), Error> {
-        match self.primary.framed.flush(self.context.config.write_timeout).await {
-            Ok(()) => Ok(()),
-            Err(error) => Err(self.primary_failed(framed::Error::Io(error), false).await),
-        }
     }
 }
