@@ -20,7 +20,7 @@ pub const AUTH_PACKET_LIMIT: usize = 64 * 1024;
 const GIVE_UP_LIMIT: Duration = Duration::from_secs(1);
 
 /// `caching_sha2_password`: the server knew the proof.
-const FAST_ACCEPTED: &[u8] = &[0x03];
+pub const FAST_ACCEPTED: &[u8] = &[0x03];
 /// `caching_sha2_password`: the server wants the password itself.
 const FULL_AUTHENTICATION: &[u8] = &[0x04];
 /// `caching_sha2_password`: asks for the public key.

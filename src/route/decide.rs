@@ -145,9 +145,9 @@ const fn goes_with_transaction(statement: &Statement, transaction: Transaction) 
     goes && !statement.facts.intersects(Facts::RELEASES.and(Facts::MULTI))
 }
 
-/// Row counts and warnings are on the connection that ran the last statement. LAST_INSERT_ID is not: only
-/// the primary ever generates one.
-fn asks_about_last_result(statement: &Statement) -> bool {
+/// Whether it asks for row counts or warnings, which are on the connection that ran the last statement.
+/// LAST_INSERT_ID is not: only the primary ever generates one.
+pub fn asks_about_last_result(statement: &Statement) -> bool {
     statement.facts.contains(Facts::LAST_RESULT)
         && matches!(statement.kind, Kind::Read | Kind::Show)
         && statement.tables.is_empty()

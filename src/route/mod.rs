@@ -5,7 +5,7 @@ pub mod hint;
 pub mod policy;
 pub mod rules;
 
-pub use decide::{Asked, Replica, Session, Transaction, decide};
+pub use decide::{Asked, Replica, Session, Transaction, asks_about_last_result, decide};
 pub use policy::Policy;
 pub use rules::Rules;
 

@@ -5,7 +5,7 @@ use mysql_async::{Conn, prelude::Queryable};
 use super::{
     Error,
     context::Context,
-    prover::{ClientProver, Learned, Proof},
+    prover::{ClientProver, Learned, Nonces, Proof, Unasked},
 };
 use crate::{
     auth::{Credential, NativeSecret, Plugin, Secret, plugin::NativeHash},
@@ -33,6 +33,8 @@ pub(super) struct Admitted {
     pub credential: Option<Credential>,
     /// The user at the servers.
     pub user: Vec<u8>,
+    /// What it may prove itself by later on.
+    pub nonces: Nonces,
 }
 
 /// A client that may not stay, and what it is to be told.
@@ -60,17 +62,15 @@ pub(super) async fn admit(
     if let Some(account) = fixed {
         return admit_static(context, client, seq, login, nonce, account).await;
     }
-    let known = context.credentials.find(&login.user);
-    let proven = known.filter(|known| {
-        Plugin::from_name(&login.plugin).is_some_and(|plugin| known.is_proven_by(plugin, &login.auth, nonce))
-    });
-    if let Some(credential) = proven {
+    let nonces = Nonces::of_greeting(*nonce);
+    let unasked = nonces.unasked(&login.plugin, &login.auth);
+    if let Some(credential) = remembered(context, &login.user, unasked.as_ref()) {
         let encrypt = client.stream().is_encrypted();
         match context.primary_dialer.open(login.clone(), &credential, encrypt).await {
             Ok(opened) => {
                 let seq = put_fast_accepted(client, seq, login);
                 let user = login.user.clone();
-                return Ok(Admitted { opened, seq, credential: Some(credential), user });
+                return Ok(Admitted { opened, seq, credential: Some(credential), user, nonces });
             }
             // The password was changed at the primary: ask anew.
             Err(backend::Error::Refused(_) | backend::Error::Plugin(_)) => {
@@ -79,7 +79,7 @@ pub(super) async fn admit(
             Err(error) => return Err(refused(error, seq)),
         }
     }
-    admit_asking(context, client, seq, login).await
+    admit_asking(context, client, seq, login, nonces, unasked).await
 }
 
 /// The primary asks the client, through the proxy.
@@ -88,14 +88,35 @@ async fn admit_asking(
     client: &mut Framed<Stream>,
     seq: u8,
     login: &Login,
+    mut nonces: Nonces,
+    unasked: Option<Unasked>,
 ) -> Result<Admitted, Refused> {
     let encrypt = client.stream().is_encrypted();
-    let mut prover = ClientProver::new(client, seq, context);
+    let mut prover = ClientProver::new(client, seq, context, unasked);
     let opened = context.primary_dialer.open_asking(login.clone(), &mut prover, encrypt).await;
     let learned = prover.into_learned();
     let opened = opened.map_err(|error| refused(error, learned.seq))?;
     let credential = learn(context, &login.user, &learned).await;
-    Ok(Admitted { opened, seq: learned.seq, credential, user: login.user.clone() })
+    nonces.note(&learned);
+    Ok(Admitted { opened, seq: learned.seq, credential, user: login.user.clone(), nonces })
+}
+
+/// What is remembered of `user`, if the client has proved to be that.
+fn remembered(context: &Context, user: &[u8], unasked: Option<&Unasked>) -> Option<Credential> {
+    let known = context.credentials.find(user)?;
+    unasked?.proofs.iter().any(|proof| proof.proves(&known)).then_some(known)
+}
+
+/// Finds out what a client has proved that becomes `user` in the middle of its session.
+pub(super) async fn recognise(context: &Context, user: &[u8], unasked: Option<Unasked>) -> Option<Unasked> {
+    let mut unasked = unasked?;
+    unasked.known = remembered(context, user, Some(&unasked));
+    for proof in &unasked.proofs {
+        if unasked.known.is_none() {
+            unasked.known = look_up_native(context, user, proof).await;
+        }
+    }
+    Some(unasked)
 }
 
 /// What the exchange taught that can log in as `user` again; it is remembered for the next login.
@@ -141,7 +162,8 @@ async fn admit_static(
     let opened = context.primary_dialer.open(backend_login, &credential, encrypt).await;
     let opened = opened.map_err(|error| refused(error, seq))?;
     let seq = put_fast_accepted(client, seq, &shown);
-    Ok(Admitted { opened, seq, credential: Some(credential), user })
+    let nonces = Nonces::of_greeting(*nonce);
+    Ok(Admitted { opened, seq, credential: Some(credential), user, nonces })
 }
 
 async fn exchange(
@@ -156,7 +178,7 @@ async fn exchange(
 fn put_fast_accepted(client: &mut Framed<Stream>, seq: u8, login: &Login) -> u8 {
     let plugin = Plugin::from_name(&login.plugin).filter(|plugin| *plugin == Plugin::CachingSha2);
     if plugin.is_some_and(|plugin| !plugin.proves_empty(&login.auth)) {
-        return client.put(seq, &more_data(&[0x03]));
+        return client.put(seq, &more_data(backend::login::FAST_ACCEPTED));
     }
     seq
 }

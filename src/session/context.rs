@@ -22,7 +22,9 @@ use crate::{
 
 /// Client connection ids begin here, far above the ids that servers give, so that a KILL can tell the two
 /// apart: `SHOW PROCESSLIST` shows the server's ids, the greeting gave the proxy's.
-const FIRST_ID: u32 = 0x8000_0000;
+const FIRST_ID: u32 = 0x4000_0000;
+/// After this one they begin anew: Connector/J reads greater ones as negative numbers, and cancels nothing.
+const LAST_ID: u32 = i32::MAX as u32;
 
 /// What all sessions share.
 pub struct Context {
@@ -111,7 +113,7 @@ fn version_number(text: &str) -> u32 {
 impl Context {
     /// An id for a new client connection.
     pub fn take_id(&self) -> u32 {
-        FIRST_ID | self.next_id.fetch_add(1, Ordering::Relaxed)
+        client_id(self.next_id.fetch_add(1, Ordering::Relaxed))
     }
 
     /// Notes what the primary says of itself, if it changed.
@@ -124,9 +126,23 @@ impl Context {
     }
 }
 
+/// The id of the client connection of this number.
+const fn client_id(number: u32) -> u32 {
+    FIRST_ID + number % (LAST_ID - FIRST_ID + 1)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn client_ids_are_positive_for_everyone() {
+        assert_eq!(client_id(0), FIRST_ID);
+        for number in [1, LAST_ID - FIRST_ID, LAST_ID - FIRST_ID + 1, i32::MAX as u32, u32::MAX] {
+            let id = client_id(number);
+            assert!((FIRST_ID..=LAST_ID).contains(&id) && i32::try_from(id).is_ok(), "{number}");
+        }
+    }
 
     #[test]
     fn versions_become_numbers() {

@@ -18,6 +18,7 @@ mod replica_read;
 mod state;
 mod statement;
 mod temporary;
+mod tracking;
 mod transaction;
 mod user;
 mod variables;
@@ -30,6 +31,7 @@ use tokio_util::sync::CancellationToken;
 
 use asked::SessionRules;
 pub use context::Context;
+use prover::Nonces;
 use registry::Handle;
 pub use registry::Registry;
 use relay::{Listener, Relay};
@@ -104,6 +106,7 @@ struct Session {
     /// The login as the primary got it; a replica gets the same.
     login: Login,
     credential: Option<Credential>,
+    nonces: Nonces,
     rules: SessionRules,
     state: State,
 }

@@ -386,12 +386,15 @@ impl Session {
         }
     }
 
-    /// Something may have been written and no GTID was told: the primary's own position covers it.
+    /// Something may have been written and no GTID was told: the primary's own position covers it. It is asked
+    /// for as bytes, since the client may have chosen UTF-16 for results.
     async fn ask_primary_position(&mut self) -> Result<(), Error> {
         let question: &[u8] = match self.state.dialect.flavor {
             // A set from before GTIDs were switched off covers nothing that was written since.
-            Flavor::MySql => b"SELECT IF(@@GLOBAL.gtid_mode LIKE 'ON%', @@GLOBAL.gtid_executed, '')",
-            Flavor::MariaDb => b"SELECT @@GLOBAL.gtid_binlog_pos",
+            Flavor::MySql => {
+                b"SELECT CAST(IF(@@GLOBAL.gtid_mode LIKE 'ON%', @@GLOBAL.gtid_executed, '') AS BINARY)"
+            }
+            Flavor::MariaDb => b"SELECT CAST(@@GLOBAL.gtid_binlog_pos AS BINARY)",
         };
         match self.primary.ask(question, self.context.config.connect_timeout).await {
             Ok(Some(gtids)) if !gtids.is_empty() => self.state.position.primary_is_at(gtids),
@@ -407,18 +410,16 @@ impl Session {
 }
 
 /// A question that is answered with 1 when the server has executed all of `gtids`, within `wait`. In a session
-/// whose `character_set_connection` is utf16, a literal without its own character set would be no GTID at all.
+/// whose `character_set_connection` is utf16, a literal without its own character set would be no GTID at all;
+/// where `character_set_results` is, MariaDB sends numbers in it too.
 fn covers(flavor: Flavor, gtids: &[u8], wait: Duration) -> Vec<u8> {
-    let seconds = format!("{}", wait.as_secs_f64()).into_bytes();
-    match flavor {
-        Flavor::MySql if wait.is_zero() => {
-            [b"SELECT GTID_SUBSET(_latin1'", gtids, b"', @@GLOBAL.gtid_executed)"].concat()
-        }
-        Flavor::MySql => {
-            [b"SELECT WAIT_FOR_EXECUTED_GTID_SET(_latin1'", gtids, b"', ", &seconds, b") = 0"].concat()
-        }
-        Flavor::MariaDb => [b"SELECT MASTER_GTID_WAIT(_latin1'", gtids, b"', ", &seconds, b") = 0"].concat(),
-    }
+    let seconds = wait.as_secs_f64().to_string();
+    let (before, after) = match flavor {
+        Flavor::MySql if wait.is_zero() => ("GTID_SUBSET(_latin1'", "', @@GLOBAL.gtid_executed)".to_owned()),
+        Flavor::MySql => ("WAIT_FOR_EXECUTED_GTID_SET(_latin1'", format!("', {seconds}) = 0")),
+        Flavor::MariaDb => ("MASTER_GTID_WAIT(_latin1'", format!("', {seconds}) = 0")),
+    };
+    [b"SELECT CAST(", before.as_bytes(), gtids, after.as_bytes(), b" AS BINARY)"].concat()
 }
 
 #[cfg(test)]

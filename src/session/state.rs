@@ -18,6 +18,9 @@ use crate::{
 pub(super) struct State {
     /// Status flags of the primary's last answer.
     pub status: StatusFlags,
+    /// The variable of that name, as the primary told it last: where it comes from the global one, MySQL's
+    /// status flags say that it is on all the same.
+    autocommit: bool,
     /// Default schema; empty for none.
     pub schema: Vec<u8>,
     /// How the primary reads this session's texts.
@@ -64,6 +67,7 @@ impl State {
     pub(super) fn new(schema: Vec<u8>, dialect: Dialect, transparent: bool) -> Self {
         Self {
             status: StatusFlags::SERVER_STATUS_AUTOCOMMIT,
+            autocommit: true,
             schema,
             dialect,
             tie: None,
@@ -98,7 +102,7 @@ impl State {
 
     /// Whether each statement is a transaction of its own.
     pub(super) const fn autocommit(&self) -> bool {
-        self.status.contains(StatusFlags::SERVER_STATUS_AUTOCOMMIT)
+        self.autocommit && self.status.contains(StatusFlags::SERVER_STATUS_AUTOCOMMIT)
     }
 
     /// The session goes to the primary for good, unless it does already.
@@ -135,7 +139,8 @@ impl State {
         let temporary = || self.temporary.is_named(statement, schema).then_some(Reason::TemporaryTable);
         let locked = self.table_locks != TableLocks::None || self.next_transaction;
         let locked = locked.then_some(Reason::SessionState);
-        self.tie.or(locked).or_else(temporary)
+        let system = || statement.is_of_system_schema(schema).then_some(Reason::ServerState);
+        self.tie.or(locked).or_else(temporary).or_else(system)
     }
 
     /// Whether a replica's connection can have what `statement` reads of user variables.
@@ -255,6 +260,7 @@ impl State {
                 self.dialect.ascii_safe =
                     !matches!(value, b"big5" | b"cp932" | b"gb18030" | b"gbk" | b"sjis");
             }
+            b"autocommit" => self.autocommit = value == b"ON",
             _ => {}
         }
         if !self.replay.variable(name, value) {

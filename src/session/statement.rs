@@ -8,7 +8,7 @@ use super::{Error, Session, prepared::Execution};
 use crate::{
     replica::State as ReplicaState,
     route::{self, Reason, Route, Target, Transaction, decide},
-    sql::{Assignment, Facts, Kind, Statement, literal_assignments},
+    sql::{Assignment, Facts, Kind, Statement, literal_assignments, shows_tls},
     wire::{command::Answer, err::SqlError, framed::Head},
 };
 
@@ -57,6 +57,10 @@ impl Session {
                 ControlFlow::Continue(reason) => route = Route::primary(reason),
             }
         }
+        // Whoever looks at counters wants to see there what the next statements do.
+        if self.looks_at_counters(head, &errand, statement) {
+            self.state.tie(Reason::SessionState);
+        }
         self.join_transaction(statement).await?;
         self.state.variables.will_assign(self.assignments(head, &errand, statement));
         match &errand {
@@ -69,6 +73,11 @@ impl Session {
         self.leave_transaction().await;
         self.count(route, statement.kind, started);
         Ok(())
+    }
+
+    fn looks_at_counters(&self, head: Head, errand: &Errand, statement: &Statement) -> bool {
+        statement.uses_session_counters(&self.state.schema)
+            && !self.text_and_schema(head, errand).is_some_and(|(text, _)| shows_tls(text))
     }
 
     /// What a SET gives to user variables in so many words.

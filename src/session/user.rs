@@ -21,29 +21,12 @@ use crate::{
         login::{Asked, authenticate},
     },
     route::{Reason, Target},
-    sql::{Dialect, Flavor},
+    sql::Dialect,
     wire::{
         Malformed, change_user::ChangeUser, command::Answer, err::SqlError, framed::Head, header::Header,
-        ok::OkPacket, writer::put_packet,
+        writer::put_packet,
     },
 };
-
-/// What the proxy asks MySQL to tell with each answer. Setting `sql_mode` and the client's character set to
-/// what they are makes the answer tell them. The other character sets would not stay what they are: a name
-/// stands for its default collation, and that shows in the columns of results.
-const TRACK_MYSQL: &str = "SET SESSION session_track_system_variables = '*', session_track_gtids = OWN_GTID, \
-    session_track_schema = ON, session_track_state_change = ON, sql_mode = @@SESSION.sql_mode, \
-    character_set_client = @@SESSION.character_set_client";
-/// The same for MariaDB, whose `*` includes `last_gtid`.
-const TRACK_MARIADB: &str = "SET SESSION session_track_system_variables = '*', session_track_schema = ON, \
-    session_track_state_change = ON, sql_mode = @@SESSION.sql_mode, \
-    character_set_client = @@SESSION.character_set_client";
-/// Back to what a client expects that handles session tracking itself.
-const UNTRACK_MYSQL: &str = "SET SESSION session_track_system_variables = DEFAULT, session_track_gtids = DEFAULT, \
-    session_track_schema = DEFAULT, session_track_state_change = DEFAULT";
-/// See [`UNTRACK_MYSQL`].
-const UNTRACK_MARIADB: &str = "SET SESSION session_track_system_variables = DEFAULT, session_track_schema = DEFAULT, \
-    session_track_state_change = DEFAULT";
 
 impl Session {
     /// Takes a client that is logged in, and tells it so.
@@ -67,6 +50,7 @@ impl Session {
             client,
             login,
             credential: admitted.credential,
+            nonces: admitted.nonces,
             state,
             context,
         };
@@ -93,85 +77,6 @@ impl Session {
         self.client.flush(self.context.config.write_timeout).await.map_err(Error::client_io)
     }
 
-    /// Asks the primary to tell what each statement changes, where a replica needs to know.
-    async fn track(&mut self) -> Result<(), Error> {
-        if self.context.replica.is_none() {
-            return Ok(());
-        }
-        let statement = match self.state.dialect.flavor {
-            Flavor::MySql => TRACK_MYSQL,
-            Flavor::MariaDb => TRACK_MARIADB,
-        };
-        self.set(statement).await
-    }
-
-    /// Runs a SET of the proxy's own on the primary; one that is refused ties the session to it.
-    pub(super) async fn set(&mut self, statement: &str) -> Result<(), Error> {
-        match self.primary.set(statement.as_bytes(), self.context.config.connect_timeout).await {
-            Ok(payload) => {
-                let ok = OkPacket::parse(&payload).map_err(|malformed| Error::Primary(malformed.into()))?;
-                self.state.observe(&ok, None).map_err(|malformed| Error::Primary(malformed.into()))
-            }
-            Err(backend::Error::Refused(payload)) => {
-                let reason = backend::Error::Refused(payload);
-                tracing::warn!(%reason, "the primary tracks nothing: the session's reads stay on it");
-                self.state.tie(Reason::SessionState);
-                Ok(())
-            }
-            Err(backend::Error::Stream(error)) => Err(Error::Primary(error)),
-            Err(error) => Err(Error::Login(error)),
-        }
-    }
-
-    /// The client is about to look at or change session tracking itself: from here on it has it to itself,
-    /// and its reads stay on the primary.
-    pub(super) async fn give_up_tracking(&mut self) -> Result<(), Error> {
-        if self.state.transparent {
-            return Ok(());
-        }
-        let statement = match self.state.dialect.flavor {
-            Flavor::MySql => UNTRACK_MYSQL,
-            Flavor::MariaDb => UNTRACK_MARIADB,
-        };
-        self.set(statement).await?;
-        self.state.transparent = true;
-        self.state.tie(Reason::SessionState);
-        Ok(())
-    }
-
-    /// The primary's next OK tells what the last statement changed without saying so. That of a ping comes
-    /// without a statement, and so without an end to warnings and row counts.
-    pub(super) async fn settle(&mut self) -> Result<(), Error> {
-        if self.state.transparent {
-            self.state.unsettled = false;
-            return Ok(());
-        }
-        match self.primary.ping(self.context.config.connect_timeout).await {
-            Ok(payload) => {
-                let ok = OkPacket::parse(&payload).map_err(|malformed| Error::Primary(malformed.into()))?;
-                self.state.observe(&ok, None).map_err(|malformed| Error::Primary(malformed.into()))
-            }
-            Err(error) => Err(self.ask_failed(error).await),
-        }
-    }
-
-    /// SET NAMES is reported without its collation.
-    pub(super) async fn ask_collation(&mut self) -> Result<(), Error> {
-        const NAME: &str = "collation_connection";
-        let question = format!("SELECT @@SESSION.{NAME}");
-        let answer = self.primary.ask(question.as_bytes(), self.context.config.connect_timeout).await;
-        match answer {
-            Ok(collation) => {
-                self.state.collation_unknown = false;
-                if !self.state.replay.variable(NAME.as_bytes(), &collation.unwrap_or_default()) {
-                    self.state.tie(Reason::SessionState);
-                }
-                Ok(())
-            }
-            Err(error) => Err(self.ask_failed(error).await),
-        }
-    }
-
     /// COM_RESET_CONNECTION: what it clears on the primary is cleared here.
     pub(super) async fn reset_connection(&mut self, head: Head) -> Result<(), Error> {
         self.run_on_primary(head, Answer::Single, None).await?;
@@ -194,6 +99,8 @@ impl Session {
             return Err(Error::client_malformed("COM_CHANGE_USER"));
         };
         self.client.consume(head.len);
+        let unasked = self.nonces.unasked(&change.plugin, &change.auth);
+        let unasked = account::recognise(&self.context, &change.user, unasked).await;
         change.plugin = ASK_FOR_PLUGIN.to_vec();
         change.auth.clear();
         let limit = self.context.config.write_timeout;
@@ -201,7 +108,7 @@ impl Session {
         change.put(&mut payload, self.primary.capabilities);
         self.primary.begin(&payload);
         self.primary.framed.flush(limit).await.map_err(|error| Error::Primary(error.into()))?;
-        let mut prover = ClientProver::new(&mut self.client, 1, &self.context);
+        let mut prover = ClientProver::new(&mut self.client, 1, &self.context, unasked);
         let asked = Asked::at_first(ASK_FOR_PLUGIN, Default::default());
         let verdict = tokio::time::timeout(
             self.context.config.login_timeout,
@@ -213,6 +120,7 @@ impl Session {
             Ok(ok) => {
                 self.primary.busy = false;
                 self.forget().await;
+                self.nonces.note(&learned);
                 self.credential = account::learn(&self.context, &change.user, &learned).await;
                 self.become_user(change);
                 self.finish_login(learned.seq, &ok).await

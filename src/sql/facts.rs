@@ -58,6 +58,8 @@ impl Facts {
     pub const LOCKS_TABLES: Self = Self(1 << 22);
     /// `UNLOCK TABLES`.
     pub const UNLOCKS_TABLES: Self = Self(1 << 23);
+    /// Shows or clears what a server counts of one connection's work: `SHOW SESSION STATUS`, `FLUSH STATUS`.
+    pub const SESSION_COUNTERS: Self = Self(1 << 24);
 
     /// What keeps a statement of kind `Read` from being a certain read.
     pub(super) const UNCERTAIN: Self = Self::LOCKS_ROWS
@@ -116,7 +118,7 @@ impl fmt::Debug for Facts {
 }
 
 /// The name of each bit, lowest first.
-const NAMES: [&str; 24] = [
+const NAMES: [&str; 25] = [
     "read_only_begin",
     "locks_rows",
     "into",
@@ -141,6 +143,7 @@ const NAMES: [&str; 24] = [
     "drops_tables",
     "locks_tables",
     "unlocks_tables",
+    "session_counters",
 ];
 
 #[cfg(test)]

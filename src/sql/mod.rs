@@ -42,6 +42,7 @@ pub use comment::leading_comment_hint;
 pub use digest::{Digest, digest, digest_text};
 pub use facts::Facts;
 pub use statement::{Kill, Kind, Statement, TableName};
+pub use verb::shows_tls;
 
 /// The server family whose grammar a text is read with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -4,7 +4,7 @@
 use super::facts::Facts;
 use super::functions::{UNKNOWN, effect, is_syntax};
 use super::lexer::{TokenKind, mentions_session_track};
-use super::statement::{Kind, Statement};
+use super::statement::{Kind, Statement, is_system_schema};
 use super::view::{View, unquote};
 use super::{Dialect, Flavor, set};
 
@@ -119,7 +119,7 @@ impl Scan<'_, '_> {
             self.insert(Facts::MENTIONS_SESSION_TRACK);
         }
         if self.view.kind(at + 1) == Some(TokenKind::Dot)
-            && self.view.name(at).is_some_and(|name| is_system_schema(&name))
+            && self.view.name(at).is_some_and(|name| is_system_schema(name.as_bytes()))
         {
             self.insert(Facts::SYSTEM_SCHEMA);
         }
@@ -275,11 +275,4 @@ fn is_target_table(view: View<'_>, at: usize) -> bool {
         view.word_before(start).as_str(),
         "into" | "insert" | "replace" | "ignore" | "delayed" | "low_priority" | "high_priority" | "table"
     )
-}
-
-/// In any case of ASCII: neither server folds other letters here (`İnformation_schema` is unknown to both).
-fn is_system_schema(name: &str) -> bool {
-    ["information_schema", "performance_schema", "mysql", "sys"]
-        .iter()
-        .any(|schema| name.eq_ignore_ascii_case(schema))
 }

@@ -161,6 +161,21 @@ impl Statement {
         self.functions.iter().any(|function| function == name)
     }
 
+    /// Whether it names a table of a server's own schemas without saying so, given the default schema.
+    pub fn is_of_system_schema(&self, default: &[u8]) -> bool {
+        is_system_schema(default) && self.tables.iter().any(|table| table.schema.is_none())
+    }
+
+    /// Whether it shows or clears what its server counts of this connection's work, given the default schema.
+    pub fn uses_session_counters(&self, default: &[u8]) -> bool {
+        let is_counter = |table: &TableName| {
+            let schema = table.schema.as_ref().map_or(default, |schema| schema.as_bytes());
+            let counts = |name: &&str| table.name.eq_ignore_ascii_case(name);
+            SESSION_COUNTERS.iter().any(counts) && is_system_schema(schema)
+        };
+        self.facts.contains(Facts::SESSION_COUNTERS) || self.tables.iter().any(is_counter)
+    }
+
     /// Whether it may do things that its text does not show. The triggers of a write are not counted.
     pub const fn may_run_code(&self) -> bool {
         matches!(self.kind, Kind::Call | Kind::Execute | Kind::Unknown)
@@ -205,6 +220,17 @@ impl Statement {
             names.dedup();
         }
     }
+}
+
+/// Tables of a server's own about its connections' counters, in MySQL's `performance_schema` and MariaDB's
+/// `information_schema`.
+const SESSION_COUNTERS: [&str; 2] = ["session_status", "status_by_thread"];
+
+/// In any case of ASCII: neither server folds other letters here (`İnformation_schema` is unknown to both).
+pub(super) fn is_system_schema(name: &[u8]) -> bool {
+    ["information_schema", "performance_schema", "mysql", "sys"]
+        .iter()
+        .any(|schema| name.eq_ignore_ascii_case(schema.as_bytes()))
 }
 
 #[cfg(test)]

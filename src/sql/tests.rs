@@ -207,6 +207,42 @@ fn reads_that_are_not_certain() {
 }
 
 #[test]
+fn counters_of_a_session_are_told_from_those_of_a_server() {
+    for (text, default, uses) in [
+        ("SHOW SESSION STATUS", "d", true),
+        ("SHOW GLOBAL STATUS", "d", false),
+        ("SHOW TABLE STATUS", "d", false),
+        ("SHOW REPLICA STATUS", "d", false),
+        ("SELECT * FROM performance_schema.session_status", "d", true),
+        ("SELECT * FROM session_status", "performance_schema", true),
+        ("SELECT * FROM session_status", "d", false),
+        ("SELECT * FROM performance_schema.global_status", "d", false),
+    ] {
+        for dialect in [MYSQL, MARIADB] {
+            assert_eq!(of(text, dialect).uses_session_counters(default.as_bytes()), uses, "{text}");
+        }
+    }
+    assert!(shows_tls(b"SHOW STATUS LIKE 'Ssl_cipher' "));
+    assert!(shows_tls(b"SHOW STATUS LIKE \"SSL_VERSION\""));
+    for text in ["SHOW STATUS", "SHOW STATUS LIKE 'Handler%'", "SHOW STATUS WHERE a = 'ssl_cipher' OR 1"] {
+        assert!(!shows_tls(text.as_bytes()), "{text}");
+    }
+}
+
+#[test]
+fn tables_of_system_schemas_are_known_by_the_default_one() {
+    for (text, default, system) in [
+        ("SELECT * FROM tables", "information_schema", true),
+        ("SELECT * FROM user", "MYSQL", true),
+        ("SELECT * FROM user", "d", false),
+        ("SELECT * FROM d.user", "mysql", false),
+        ("SELECT 1", "sys", false),
+    ] {
+        assert_eq!(of(text, MYSQL).is_of_system_schema(default.as_bytes()), system, "{text}");
+    }
+}
+
+#[test]
 fn doubtful_bytes_are_never_a_read() {
     for text in [
         &b"SELECT 1 /*!99999 FOR UPDATE */"[..],
@@ -269,6 +305,10 @@ fn facts_of_other_kinds() {
         ("LOCK INSTANCE FOR BACKUP", Facts::empty()),
         ("FLUSH TABLES WITH READ LOCK", Facts::LOCKS_TABLES.and(Facts::MAY_WRITE)),
         ("FLUSH TABLES t FOR EXPORT", Facts::LOCKS_TABLES.and(Facts::MAY_WRITE)),
+        ("FLUSH STATUS", Facts::SESSION_COUNTERS.and(Facts::MAY_WRITE)),
+        ("FLUSH LOCAL STATUS", Facts::SESSION_COUNTERS.and(Facts::MAY_WRITE)),
+        ("SHOW STATUS LIKE 'Handler%'", Facts::SESSION_COUNTERS.and(Facts::CONNECTION_LOCAL)),
+        ("SHOW LOCAL STATUS", Facts::SESSION_COUNTERS.and(Facts::CONNECTION_LOCAL)),
         ("FLUSH TABLES", Facts::MAY_WRITE),
         ("SET NAMES utf8mb4", Facts::SETS_NAMES),
         ("SET NAMES 'utf8mb4' COLLATE 'utf8mb4_bin'", Facts::SETS_NAMES),

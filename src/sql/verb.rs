@@ -127,10 +127,17 @@ fn lock(view: View<'_>) -> Facts {
     }
 }
 
-/// `FLUSH TABLES ... WITH READ LOCK`, `FLUSH TABLES t FOR EXPORT`.
+/// `FLUSH TABLES ... WITH READ LOCK`, `FLUSH TABLES t FOR EXPORT`; `FLUSH [LOCAL] STATUS`.
 fn flush(view: View<'_>) -> Facts {
-    let locks = (2..view.tokens.len()).any(|at| matches!(view.word(at).as_str(), "lock" | "export"));
-    if locks { Facts::LOCKS_TABLES } else { Facts::empty() }
+    let mut facts = Facts::empty();
+    for at in 1..view.tokens.len() {
+        match view.word(at).as_str() {
+            "lock" | "export" => facts.insert(Facts::LOCKS_TABLES),
+            "status" => facts.insert(Facts::SESSION_COUNTERS),
+            _ => {}
+        }
+    }
+    facts
 }
 
 fn show(view: View<'_>) -> Facts {
@@ -142,7 +149,26 @@ fn show(view: View<'_>) -> Facts {
     let own = (1..3).any(|at| {
         matches!(view.word(at).as_str(), "profile" | "profiles" | "processlist" | "status" | "variables")
     });
-    if own { Facts::CONNECTION_LOCAL } else { Facts::empty() }
+    let counters = match view.word(1).as_str() {
+        "status" => true,
+        "session" | "local" => view.word(2).as_str() == "status",
+        _ => false,
+    };
+    match (own, counters) {
+        (_, true) => Facts::CONNECTION_LOCAL.and(Facts::SESSION_COUNTERS),
+        (true, false) => Facts::CONNECTION_LOCAL,
+        (false, false) => Facts::empty(),
+    }
+}
+
+/// Whether a text that shows the status of the session shows only what TLS is like, as some clients ask first
+/// of all: `LIKE 'Ssl_cipher'` and nothing after it.
+pub fn shows_tls(text: &[u8]) -> bool {
+    const PREFIX: &[u8] = b"ssl_";
+    let text = text.trim_ascii_end();
+    let Some((quote @ (b'\'' | b'"'), inside)) = text.split_last() else { return false };
+    let literal = inside.rsplit(|byte| byte == quote).next().unwrap_or_default();
+    literal.get(..PREFIX.len()).is_some_and(|start| start.eq_ignore_ascii_case(PREFIX))
 }
 
 fn ddl(view: View<'_>) -> (Kind, Facts) {

@@ -65,7 +65,30 @@ public final class Jdbc {
         errors();
         results();
         procedure();
+        cancelled();
         session();
+    }
+
+    /// The driver kills it by the connection's id as the greeting gave it.
+    private void cancelled() throws Exception {
+        long started = System.nanoTime();
+        Thread canceller = new Thread(() -> {
+            try {
+                Thread.sleep(500);
+                text.cancel();
+            } catch (InterruptedException | SQLException error) {
+                show("cancel", error.toString());
+            }
+        });
+        canceller.start();
+        try {
+            text.executeQuery("SELECT COUNT(*) FROM numbers a, numbers b, numbers c, numbers d").close();
+            show("not cancelled");
+        } catch (SQLException error) {
+            show("cancelled", error.getErrorCode(), error.getSQLState(), System.nanoTime() - started < 20_000_000_000L);
+        }
+        canceller.join();
+        query("afterwards", "SELECT n FROM numbers WHERE n = 7");
     }
 
     private static void show(Object... values) {

@@ -36,6 +36,8 @@ while True:
 connection.select_db("information_schema")
 show("schema", scenario.query(cursor, "SELECT DATABASE()"))
 connection.ping()
+connection.change_user(user, password, schema)
+show("changed user", scenario.query(cursor, "SELECT DATABASE(), COUNT(*), (SELECT COUNT(*) FROM numbers) FROM items"))
 connection.close()
 
 connection = MySQLdb.connect(cursorclass=MySQLdb.cursors.SSCursor, autocommit=True, **login)

@@ -17,8 +17,9 @@ pub(crate) async fn run(target: &Target, seen: &mut Transcript) {
         .username(&target.user)
         .password(&target.password)
         .database(&target.schema)
-        // Without TLS, sqlx encrypts the password with the nonce of the greeting even after it got another.
-        .ssl_mode(MySqlSslMode::Preferred);
+        .ssl_mode(MySqlSslMode::Disabled);
+    MySqlConnection::connect_with(&options).await.unwrap().close().await.unwrap();
+    let options = options.ssl_mode(MySqlSslMode::Preferred);
     let mut conn = MySqlConnection::connect_with(&options).await.unwrap();
     for statement in TABLES.split("\n\n") {
         conn.execute(raw_sql(statement)).await.unwrap();

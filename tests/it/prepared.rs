@@ -25,6 +25,7 @@ on_both!(
     long_data,
     cursors,
     a_cursor_ends_with_its_replica,
+    questions_about_the_last_statement,
 );
 
 async fn reads_run_on_the_replica(flavor: Flavor) {
@@ -354,4 +355,28 @@ async fn a_cursor_ends_with_its_replica(flavor: Flavor) {
     // Executed again it runs where it can.
     open_cursor(&mut session, id).await;
     assert_eq!(fetch(&mut session, id, 1).await.0[0][0], "primary");
+}
+
+/// They go where that statement ran, whenever they were prepared.
+async fn questions_about_the_last_statement(flavor: Flavor) {
+    let sandbox = shared(flavor).await;
+    let proxy = Proxy::start(sandbox).await;
+    let mut session = proxy.connect().await;
+    // MySQL prepares no SHOW WARNINGS.
+    let question = match flavor {
+        Flavor::MySql => "SELECT FOUND_ROWS()",
+        Flavor::MariaDb => "SHOW COUNT(*) WARNINGS",
+    };
+    let question = session.prep(question).await.unwrap();
+    let on_replica = "SELECT n, CAST('x1' AS SIGNED) FROM numbers WHERE n < 8";
+    let on_primary = "SELECT n, CAST('x1' AS SIGNED), CONNECTION_ID() FROM numbers WHERE n < 4";
+    for (statement, target, count) in
+        [(on_replica, "replica", 7), (on_primary, "primary", 3), (on_replica, "replica", 7)]
+    {
+        let before = proxy.metrics().queries(target, "last_result");
+        session.exec_drop(statement, ()).await.unwrap();
+        let answer: Option<u64> = session.exec_first(&question, ()).await.unwrap();
+        assert_eq!(answer, Some(count), "{statement}");
+        assert_eq!(proxy.metrics().queries(target, "last_result"), before + 1.0, "{statement}");
+    }
 }

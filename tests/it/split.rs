@@ -4,8 +4,8 @@
 use std::time::Duration;
 
 use mysql_async::prelude::Queryable;
-use mysql_async::{Row, Value};
-use ramsplit::config::RouteMode;
+use mysql_async::{Conn, Row, Value};
+use ramsplit::config::{Consistency, RouteMode};
 use ramsplit::sandbox::{Flavor, Sandbox};
 use ramsplit::wire::Command;
 use tokio::time::sleep;
@@ -31,6 +31,10 @@ on_both!(
     table_locks,
     default_schemas,
     settings_reach_the_replica,
+    settings_of_the_whole_server,
+    results_in_utf16,
+    counters_of_the_session,
+    system_schemas,
     settings_end_with_a_reset,
     unknown_settings_tie_the_session,
     prepared_statements_in_sql,
@@ -639,4 +643,82 @@ async fn a_replica_that_fails(flavor: Flavor) {
         wait_until("reads are back", async || target(&mut session).await == "replica").await;
     }
     sandbox.stop().await.unwrap();
+}
+
+/// Sessions begin with what SET GLOBAL chose on the primary, and so do their reads on the replica.
+async fn settings_of_the_whole_server(flavor: Flavor) {
+    let sandbox = own(flavor).await;
+    let proxy = Proxy::start(&sandbox).await;
+    let mut root = sandbox.primary().root().await.unwrap();
+    for (setting, read, expected) in [
+        ("time_zone = '+03:00'", "SELECT FROM_UNIXTIME(0)", "1970-01-01 03:00:00"),
+        ("group_concat_max_len = 5", "SELECT GROUP_CONCAT(n ORDER BY n) FROM numbers", "1,2,3"),
+        ("sql_mode = 'ANSI_QUOTES'", "SELECT \"name\" FROM here", "replica"),
+        ("lc_time_names = 'de_DE'", "SELECT MONTHNAME('2026-12-01')", "Dezember"),
+        ("div_precision_increment = 1", "SELECT 1 / 3", "0.3"),
+        ("sql_select_limit = 2", "SELECT COUNT(*) FROM (SELECT 1) x, here", "1"),
+        ("default_week_format = 3", "SELECT WEEK('2027-01-01')", "53"),
+    ] {
+        root.query_drop(format!("SET GLOBAL {setting}")).await.unwrap();
+        let mut session = proxy.connect().await;
+        let before = proxy.metrics().queries("replica", "read");
+        let value: Option<String> = session.query_first(read).await.unwrap();
+        assert_eq!(value.as_deref().map(|value| value.trim_end_matches(",")), Some(expected), "{setting}");
+        assert_eq!(proxy.metrics().queries("replica", "read"), before + 1.0, "{setting}");
+    }
+    root.query_drop("SET GLOBAL autocommit = 0").await.unwrap();
+    let mut session = proxy.connect().await;
+    assert_eq!(proxy.route_of(&mut session, WHERE).await, "primary autocommit_off");
+    session.query_drop("COMMIT").await.unwrap();
+    session.query_drop("SET autocommit = 1").await.unwrap();
+    assert_eq!(proxy.route_of(&mut session, WHERE).await, "replica read");
+}
+
+/// What the proxy asks for itself must not come in the client's character set.
+async fn results_in_utf16(flavor: Flavor) {
+    let sandbox = shared(flavor).await;
+    let proxy = Proxy::start_with(sandbox, |config| {
+        config.wait = Duration::from_secs(5);
+        config.consistency = Consistency::Global;
+    })
+    .await;
+    let mut client = raw::log_in(proxy.address(), sandbox.application()).await;
+    for statement in ["SET NAMES utf8mb4 COLLATE utf8mb4_bin", "SET character_set_results = utf16"] {
+        client.set(statement.as_bytes(), raw::LIMIT).await.unwrap();
+    }
+    let name = client.ask(WHERE.as_bytes(), raw::LIMIT).await.unwrap();
+    assert_eq!(name.as_deref(), Some(&b"\0r\0e\0p\0l\0i\0c\0a"[..]));
+}
+
+/// Whoever looks at them sees what the next statements do.
+async fn counters_of_the_session(flavor: Flavor) {
+    let sandbox = shared(flavor).await;
+    let proxy = Proxy::start(sandbox).await;
+    let mut session = proxy.connect().await;
+    session.query_drop("SHOW SESSION STATUS LIKE 'Ssl_cipher'").await.unwrap();
+    session.query_drop("SHOW GLOBAL STATUS").await.unwrap();
+    assert_eq!(target(&mut session).await, "replica");
+    let counted = "SHOW STATUS LIKE 'Com_select'";
+    let count = async |session: &mut Conn| {
+        let (_, count): (String, u64) = session.query_first(counted).await.unwrap().unwrap();
+        count
+    };
+    let before = count(&mut session).await;
+    for _ in 0..3 {
+        assert_eq!(proxy.route_of(&mut session, WHERE).await, "primary session_state");
+    }
+    assert_eq!(count(&mut session).await, before + 3);
+    session.reset().await.unwrap();
+    assert_eq!(target(&mut session).await, "replica");
+}
+
+/// A server's own tables are not the replica's, by whatever name they are called.
+async fn system_schemas(flavor: Flavor) {
+    let sandbox = shared(flavor).await;
+    let proxy = Proxy::start(sandbox).await;
+    let mut session = proxy.connect().await;
+    session.query_drop("USE information_schema").await.unwrap();
+    let read = "SELECT COUNT(*) FROM tables";
+    assert_eq!(proxy.route_of(&mut session, read).await, "primary server_state");
+    assert_eq!(proxy.route_of(&mut session, "SELECT name FROM demo.here").await, "replica read");
 }

@@ -6,7 +6,7 @@ use tokio::time::Instant;
 
 use super::{Entry, Execution, LongData, Read};
 use crate::{
-    route::Target,
+    route::{Target, asks_about_last_result},
     session::{Error, LOOK_SIZE, Session, query::long_statement, statement::Errand},
     sql::Facts,
     wire::{
@@ -36,7 +36,8 @@ impl Session {
         } else {
             Arc::new(long_statement(text, self.state.dialect))
         };
-        let movable = head.is_complete() && statement.is_certain_read_of_variables();
+        let movable = head.is_complete()
+            && (statement.is_certain_read_of_variables() || asks_about_last_result(&statement));
         let text = if head.is_complete() { text.to_vec() } else { Vec::new() };
         let schema = self.state.schema.clone();
         if statement.facts.contains(Facts::MENTIONS_SESSION_TRACK) {
