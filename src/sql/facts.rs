@@ -60,6 +60,8 @@ impl Facts {
     pub const UNLOCKS_TABLES: Self = Self(1 << 23);
     /// Shows or clears what a server counts of one connection's work: `SHOW SESSION STATUS`, `FLUSH STATUS`.
     pub const SESSION_COUNTERS: Self = Self(1 << 24);
+    /// `LOCK TABLES ... WRITE`: nobody else can read them meanwhile.
+    pub const LOCKS_FOR_WRITE: Self = Self(1 << 25);
 
     /// What keeps a statement of kind `Read` from being a certain read.
     pub(super) const UNCERTAIN: Self = Self::LOCKS_ROWS
@@ -118,7 +120,7 @@ impl fmt::Debug for Facts {
 }
 
 /// The name of each bit, lowest first.
-const NAMES: [&str; 25] = [
+const NAMES: [&str; 26] = [
     "read_only_begin",
     "locks_rows",
     "into",
@@ -144,6 +146,7 @@ const NAMES: [&str; 25] = [
     "locks_tables",
     "unlocks_tables",
     "session_counters",
+    "locks_for_write",
 ];
 
 #[cfg(test)]

@@ -170,7 +170,8 @@ impl Statement {
     pub fn uses_session_counters(&self, default: &[u8]) -> bool {
         let is_counter = |table: &TableName| {
             let schema = table.schema.as_ref().map_or(default, |schema| schema.as_bytes());
-            let counts = |name: &&str| table.name.eq_ignore_ascii_case(name);
+            let name = table.name.to_ascii_lowercase();
+            let counts = |start: &&str| name.starts_with(*start);
             SESSION_COUNTERS.iter().any(counts) && is_system_schema(schema)
         };
         self.facts.contains(Facts::SESSION_COUNTERS) || self.tables.iter().any(is_counter)
@@ -222,9 +223,9 @@ impl Statement {
     }
 }
 
-/// Tables of a server's own about its connections' counters, in MySQL's `performance_schema` and MariaDB's
-/// `information_schema`.
-const SESSION_COUNTERS: [&str; 2] = ["session_status", "status_by_thread"];
+/// How tables of a server's own begin that count and list what its connections do, in `performance_schema` and
+/// MariaDB's `information_schema`.
+const SESSION_COUNTERS: [&str; 3] = ["session_status", "status_by_thread", "events_statements_"];
 
 /// In any case of ASCII: neither server folds other letters here (`İnformation_schema` is unknown to both).
 pub(super) fn is_system_schema(name: &[u8]) -> bool {

@@ -216,6 +216,7 @@ fn counters_of_a_session_are_told_from_those_of_a_server() {
         ("SELECT * FROM performance_schema.session_status", "d", true),
         ("SELECT * FROM session_status", "performance_schema", true),
         ("SELECT * FROM session_status", "d", false),
+        ("TRUNCATE TABLE performance_schema.events_statements_history", "d", true),
         ("SELECT * FROM performance_schema.global_status", "d", false),
     ] {
         for dialect in [MYSQL, MARIADB] {
@@ -545,6 +546,56 @@ fn read() -> impl Strategy<Value = String> {
 
 fn mixed_case(word: &str, upper: bool) -> String {
     if upper || word.starts_with(['\'', '`', '@']) { word.to_owned() } else { word.to_ascii_lowercase() }
+}
+
+/// As much stack as the threads have that serve clients.
+const STACK: usize = 2 * 1024 * 1024;
+
+#[test]
+fn nesting_overflows_no_stack() {
+    let nests = [
+        ("SELECT ", "(", "1", ")", ""),
+        ("SELECT ", "(SELECT ", "1", ")", ""),
+        ("SELECT ", "f(", "1", ")", ""),
+        ("SELECT ", "CAST(", "1", " AS CHAR)", ""),
+        ("SELECT ", "CASE WHEN ", "1", " THEN 1 END", ""),
+        ("SELECT ", "NOT ", "1", "", ""),
+        ("SELECT ", "- ", "a", "", ""),
+        ("SELECT ", "1 + (", "1", ")", ""),
+        ("SELECT ", "1 IN (1, ", "1", ")", ""),
+        ("SELECT ", "a BETWEEN (", "1", ") AND 2", ""),
+        ("SELECT ", "INTERVAL(1, ", "1", ")", ""),
+        ("SELECT ", "d + INTERVAL (", "1", ") DAY", ""),
+        ("SELECT ", "EXISTS (SELECT 1 FROM t WHERE ", "1", ")", ""),
+        ("SELECT ", "(a, (", "1", "))", ""),
+        ("SELECT 1 FROM ", "(", "t", ")", ""),
+        ("SELECT 1 FROM ", "(t JOIN ", "t", ")", ""),
+        ("SELECT 1 FROM ", "((t JOIN t) JOIN ", "t", ")", ""),
+        ("SELECT 1 FROM ", "t JOIN (", "t", ")", ""),
+        ("SELECT 1 FROM ", "(SELECT * FROM ", "t", ") AS x", ""),
+        ("SELECT 1 FROM ", "LATERAL (SELECT * FROM ", "t", ") AS x", ""),
+        ("", "(", "SELECT 1", ")", ""),
+        ("", "(SELECT 1) UNION (", "SELECT 1", ")", ""),
+        ("", "WITH w AS (", "SELECT 1", ") SELECT * FROM w", ""),
+        ("SELECT 1 WHERE ", "a OR (b AND ", "1", ")", ""),
+        ("SELECT JSON_TABLE(", "'[]', '$' COLUMNS (NESTED PATH '$' COLUMNS (", "a INT PATH '$'", "))", ")"),
+        ("SELECT ", "COUNT(1) OVER (PARTITION BY ", "a", ")", ""),
+        ("SELECT ", "a COLLATE x LIKE (", "1", ")", ""),
+        ("SELECT ", "@a := ", "1", "", ""),
+        ("SELECT 1 FROM t WHERE ", "a = 1 OR ", "1", "", ""),
+    ];
+    let run = move || {
+        for (before, opens, inside, closes, after) in nests {
+            for depth in [3, 5, 8, 10, 15, 20, 30, 50, 100, 200, 1_000, 20_000] {
+                let text = format!("{before}{}{inside}{}{after}", opens.repeat(depth), closes.repeat(depth));
+                for dialect in [MYSQL, MARIADB] {
+                    classify(text.as_bytes(), dialect);
+                    digest_text(text.as_bytes(), dialect);
+                }
+            }
+        }
+    };
+    std::thread::Builder::new().stack_size(STACK).spawn(run).unwrap().join().unwrap();
 }
 
 proptest! {

@@ -21,11 +21,11 @@ pub(super) struct Opinion {
     pub facts: Facts,
 }
 
-/// Parses a statement that begins like a read. `None`: not understood, or more than [`MOST_TOKENS`]. Long
-/// chains of operators parse well but overflow the stack when their tree is dropped, and such a text costs
-/// milliseconds of a worker.
+/// Parses a statement that begins like a read. `None`: not understood, or more than [`MOST_TOKENS`] or
+/// [`MOST_NESTED`]. Long chains of operators parse well but overflow the stack when their tree is dropped, and
+/// such a text costs milliseconds of a worker.
 pub(super) fn opinion(view: View<'_>) -> Option<Opinion> {
-    if view.tokens.len() > MOST_TOKENS {
+    if view.tokens.len() > MOST_TOKENS || nesting(view) > MOST_NESTED {
         return None;
     }
     let tokens = (0..view.tokens.len()).filter_map(|at| token(view, at)).collect();
@@ -39,6 +39,20 @@ pub(super) fn opinion(view: View<'_>) -> Option<Opinion> {
         ControlFlow::Continue(()) => Some(Opinion { tables: reader.tables, facts: reader.facts }),
         ControlFlow::Break(NotRead) => None,
     }
+}
+
+/// How deep parentheses stand in parentheses.
+fn nesting(view: View<'_>) -> usize {
+    let (mut depth, mut deepest) = (0_usize, 0);
+    for token in view.tokens {
+        match token.kind {
+            TokenKind::Open | TokenKind::SpacedOpen => depth += 1,
+            TokenKind::Close => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        deepest = deepest.max(depth);
+    }
+    deepest
 }
 
 /// One of our tokens as one of sqlparser's. Hints are none; of `@@x` only the name is left.
@@ -190,3 +204,6 @@ fn reads(body: &SetExpr) -> Option<bool> {
 
 /// Far below the 30,000 terms that the parser's tree was seen to survive on a 2 MiB stack.
 const MOST_TOKENS: usize = 2_000;
+/// Joins in parentheses have the parser call itself without its own guard: 15 of them, one in another, overflow
+/// a 2 MiB stack in a build without optimisation.
+const MOST_NESTED: usize = 8;

@@ -121,7 +121,12 @@ fn release(view: View<'_>) -> Facts {
 
 fn lock(view: View<'_>) -> Facts {
     match (view.word(0).as_str(), view.word(1).as_str()) {
-        ("lock", "table" | "tables") => Facts::LOCKS_TABLES,
+        ("lock", "table" | "tables") => {
+            // No table can be called so without quotes.
+            let writes = (2..view.tokens.len()).any(|at| view.word(at).as_str() == "write");
+            let facts = if writes { Facts::LOCKS_FOR_WRITE } else { Facts::empty() };
+            facts.and(Facts::LOCKS_TABLES)
+        }
         ("unlock", "table" | "tables") => Facts::UNLOCKS_TABLES,
         _ => Facts::empty(),
     }
