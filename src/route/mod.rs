@@ -1,6 +1,8 @@
 //! Where a statement goes, and why. Pure: no I/O, no clock. May use `sql` and `config`.
 
 mod decide;
+#[cfg(test)]
+mod grammar;
 pub mod hint;
 pub mod policy;
 pub mod rules;

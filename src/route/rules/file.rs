@@ -140,11 +140,13 @@ impl Reader<'_> {
             return None;
         };
         let mut draft = Draft::default();
+        let mut is_read = true;
         for (key, value) in table {
             let key_path = format!("{path}.{}", key.get_ref());
             if let Err(message) = draft.set(key.get_ref(), value.get_ref()) {
                 let at = if matches!(message, Complaint::Key(_)) { key.span() } else { value.span() };
                 self.fault(at.start, key_path, message.text());
+                is_read = false;
             }
         }
         let name = draft.name.clone().unwrap_or_default();
@@ -161,7 +163,10 @@ impl Reader<'_> {
         match draft.finish(name) {
             Ok(rule) => Some(rule).filter(|_| enabled),
             Err(message) => {
-                self.fault(start, path, message);
+                // Of a rule that was not understood it would mislead.
+                if is_read {
+                    self.fault(start, path, message);
+                }
                 None
             }
         }
