@@ -5,7 +5,10 @@ mod accept;
 
 use std::{
     net::SocketAddr,
-    sync::{Arc, atomic::AtomicU32},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU32},
+    },
     time::Duration,
 };
 
@@ -21,7 +24,7 @@ use crate::{
     net::{Stream, tls},
     replica::{Replica, monitor::Monitor},
     route::Rules,
-    session::{Context, context::ActiveRules},
+    session::{Context, Writers, context::ActiveRules},
     sql::Cache,
     telemetry::Metrics,
     wire::{framed::Framed, greeting::FirstPacket},
@@ -173,6 +176,8 @@ fn context(config: Config, rsa: RsaKey) -> Result<Context, Error> {
         replica,
         registry: crate::session::Registry::default(),
         next_id: AtomicU32::new(1),
+        table_writers: Writers::default(),
+        server_changed: AtomicBool::new(false),
         config,
     })
 }

@@ -2,13 +2,13 @@
 
 use std::sync::{
     Arc,
-    atomic::{AtomicU32, Ordering},
+    atomic::{AtomicBool, AtomicU32, Ordering},
 };
 
 use arc_swap::{ArcSwap, ArcSwapOption};
 use tokio_rustls::TlsAcceptor;
 
-use super::registry::Registry;
+use super::{locks::Writers, registry::Registry};
 use crate::{
     auth::{Credentials, rsa::RsaKey},
     backend::Dialer,
@@ -52,6 +52,10 @@ pub struct Context {
     pub registry: Registry,
     /// The next client connection's id.
     pub next_id: AtomicU32,
+    /// Sessions that hold locks on tables that they may write.
+    pub table_writers: Writers,
+    /// A client has changed settings of the whole primary, which the replica does not share.
+    pub server_changed: AtomicBool,
 }
 
 /// Routing rules in force.

@@ -6,6 +6,7 @@ mod asked;
 pub mod context;
 mod handshake;
 mod kill;
+mod locks;
 mod position;
 mod prepared;
 mod prover;
@@ -31,6 +32,7 @@ use tokio_util::sync::CancellationToken;
 
 use asked::SessionRules;
 pub use context::Context;
+pub use locks::Writers;
 use prover::Nonces;
 use registry::Handle;
 pub use registry::Registry;

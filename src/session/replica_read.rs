@@ -196,7 +196,8 @@ impl Session {
         if self.replica.is_stuck(&self.state) {
             self.replica.close().await;
         }
-        if !self.replica.is_open() {
+        let opens = !self.replica.is_open();
+        if opens {
             self.state.position.ask_anew();
         }
         let way = Way {
@@ -208,6 +209,11 @@ impl Session {
         };
         if let Err(unusable) = self.replica.bring_up(&way, &self.state).await {
             return Ok(Err(unusable));
+        }
+        if opens && !self.servers_agree().await? {
+            self.replica.close().await;
+            self.state.tie(Reason::SessionState);
+            return Ok(Err(Unusable::Refused));
         }
         if let Some(connection) = self.replica.connection() {
             self.handle.set_thread(Target::Replica, connection.thread_id);

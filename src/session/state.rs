@@ -1,7 +1,7 @@
 //! What the proxy knows of a session: learned from the primary's answers, replayed on a replica.
 
 use super::{
-    position::Position, prepared::Prepared, replay::Replay, temporary::TemporaryTables,
+    locks::TableLocks, position::Position, prepared::Prepared, replay::Replay, temporary::TemporaryTables,
     variables::UserVariables,
 };
 use crate::{
@@ -64,7 +64,7 @@ const ER_PARSE_ERROR: u16 = 1064;
 
 impl State {
     /// A session just logged in.
-    pub(super) fn new(schema: Vec<u8>, dialect: Dialect, transparent: bool) -> Self {
+    pub(super) fn new(schema: Vec<u8>, dialect: Dialect, transparent: bool, table_locks: TableLocks) -> Self {
         Self {
             status: StatusFlags::SERVER_STATUS_AUTOCOMMIT,
             autocommit: true,
@@ -79,7 +79,7 @@ impl State {
             temporary: TemporaryTables::default(),
             variables: UserVariables::default(),
             next_transaction: false,
-            table_locks: TableLocks::None,
+            table_locks,
             transparent,
             unsettled: false,
             was_reset: false,
@@ -90,7 +90,8 @@ impl State {
     /// Forgets everything but what outlives COM_RESET_CONNECTION: the schema, and how far a replica must
     /// be, since what was written stays written.
     pub(super) fn reset(&mut self, transparent: bool) {
-        let fresh = Self::new(std::mem::take(&mut self.schema), self.dialect, transparent);
+        let locks = self.table_locks.anew();
+        let fresh = Self::new(std::mem::take(&mut self.schema), self.dialect, transparent, locks);
         let position = std::mem::take(&mut self.position);
         *self = Self { position, status: self.status, ..fresh };
     }
@@ -120,12 +121,7 @@ impl State {
         if !self.temporary.before(statement, &self.schema) {
             self.tie(Reason::TemporaryTable);
         }
-        if statement.facts.contains(Facts::LOCKS_TABLES) {
-            self.table_locks = match statement.kind {
-                Kind::Lock => TableLocks::Transactional,
-                _ => TableLocks::Lasting,
-            };
-        }
+        self.table_locks.before(statement);
         // BACKUP LOCK, LOCK INSTANCE and their like; GET_LOCK.
         let other_locks = statement.kind == Kind::Lock
             && !statement.facts.intersects(Facts::LOCKS_TABLES.and(Facts::UNLOCKS_TABLES));
@@ -137,10 +133,11 @@ impl State {
     /// Why this statement, whose names belong to the default `schema`, must stay on the primary.
     pub(super) fn tie_of(&self, statement: &Statement, schema: &[u8]) -> Option<Reason> {
         let temporary = || self.temporary.is_named(statement, schema).then_some(Reason::TemporaryTable);
-        let locked = self.table_locks != TableLocks::None || self.next_transaction;
+        let locked = self.table_locks.are_held() || self.next_transaction;
         let locked = locked.then_some(Reason::SessionState);
-        let system = || statement.is_of_system_schema(schema).then_some(Reason::ServerState);
-        self.tie.or(locked).or_else(temporary).or_else(system)
+        let server = self.table_locks.others_write() || statement.is_of_system_schema(schema);
+        let server = server.then_some(Reason::ServerState);
+        self.tie.or(locked).or_else(temporary).or(server)
     }
 
     /// Whether a replica's connection can have what `statement` reads of user variables.
@@ -204,6 +201,9 @@ impl State {
 
     /// The primary ended `statement` with an error, which carries neither trackers nor status flags.
     pub(super) fn observe_error(&mut self, code: u16, statement: Option<&Statement>) {
+        if let Some(statement) = statement {
+            self.table_locks.failed(statement);
+        }
         // Nothing ran of what the server could not read.
         if code == ER_PARSE_ERROR {
             return;
@@ -272,11 +272,7 @@ impl State {
     fn observe_effects(&mut self, statement: &Statement, changes: &Changes) {
         self.temporary.after(statement, &self.schema);
         self.variables.after(self.replay.parsing());
-        let unlocks = statement.facts.contains(Facts::UNLOCKS_TABLES)
-            || statement.kind == Kind::Begin && self.table_locks == TableLocks::Transactional;
-        if unlocks {
-            self.table_locks = TableLocks::None;
-        }
+        self.table_locks.after(statement);
         // A SET that changed no variable has set the next transaction's isolation, a role or the like.
         let sets = matches!(statement.kind, Kind::SetSession);
         if sets && !changes.variables && statement.variables_written.is_empty() {
@@ -299,16 +295,6 @@ impl State {
             self.tie(Reason::SessionState);
         }
     }
-}
-
-/// Locks on tables that outlive the statement: the primary judges each read by them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum TableLocks {
-    None,
-    /// LOCK TABLES; beginning a transaction ends them.
-    Transactional,
-    /// FLUSH TABLES WITH READ LOCK.
-    Lasting,
 }
 
 /// Kinds of changes that one answer reported.

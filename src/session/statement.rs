@@ -1,6 +1,6 @@
 //! The way of a statement: decided, run on the replica or the primary, counted.
 
-use std::{ops::ControlFlow, time::Duration};
+use std::{ops::ControlFlow, sync::atomic::Ordering, time::Duration};
 
 use tokio::time::Instant;
 
@@ -69,6 +69,9 @@ impl Session {
             }
             Errand::Execute(execution) => self.execute_on_primary(head, execution, statement).await?,
         }
+        if statement.kind == Kind::SetGlobal {
+            self.context.server_changed.store(true, Ordering::Relaxed);
+        }
         self.state.ran(statement, Target::Primary);
         self.leave_transaction().await;
         self.count(route, statement.kind, started);
@@ -135,7 +138,7 @@ impl Session {
             }
             ReplicaState::Serving => route::Replica::Serving,
             ReplicaState::Lagging => route::Replica::Unusable(Reason::ReplicaLagging),
-            ReplicaState::Joining | ReplicaState::Broken | ReplicaState::Down => {
+            ReplicaState::Joining | ReplicaState::CatchingUp | ReplicaState::Broken | ReplicaState::Down => {
                 route::Replica::Unusable(Reason::ReplicaDown)
             }
         }

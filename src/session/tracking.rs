@@ -1,5 +1,7 @@
 //! What the primary is asked to tell, with each answer, of what a statement changed in the session.
 
+use std::sync::atomic::Ordering;
+
 use super::{Error, Session};
 use crate::{
     backend,
@@ -15,12 +17,17 @@ const TRACK_MYSQL: &str = "SET SESSION session_track_system_variables = '*', ses
 /// The same for MariaDB, whose `*` includes `last_gtid`.
 const TRACK_MARIADB: &str = "SET SESSION session_track_system_variables = '*', session_track_schema = ON, \
     session_track_state_change = ON";
-/// Back to what a client expects that handles session tracking itself.
-const UNTRACK_MYSQL: &str = "SET SESSION session_track_system_variables = DEFAULT, session_track_gtids = DEFAULT, \
-    session_track_schema = DEFAULT, session_track_state_change = DEFAULT";
+/// Back to what a client expects that handles session tracking itself. DEFAULT would be what the server was built
+/// with.
+const UNTRACK_MYSQL: &str = "SET SESSION session_track_gtids = @@GLOBAL.session_track_gtids, \
+    session_track_system_variables = @@GLOBAL.session_track_system_variables, \
+    session_track_schema = @@GLOBAL.session_track_schema, \
+    session_track_state_change = @@GLOBAL.session_track_state_change";
 /// See [`UNTRACK_MYSQL`].
-const UNTRACK_MARIADB: &str = "SET SESSION session_track_system_variables = DEFAULT, session_track_schema = DEFAULT, \
-    session_track_state_change = DEFAULT";
+const UNTRACK_MARIADB: &str = "SET SESSION \
+    session_track_system_variables = @@GLOBAL.session_track_system_variables, \
+    session_track_schema = @@GLOBAL.session_track_schema, \
+    session_track_state_change = @@GLOBAL.session_track_state_change";
 
 /// By these the proxy itself reads the session's texts. The other character sets would not stay what they
 /// are: a name stands for its default collation, and that shows in the columns of results.
@@ -45,6 +52,11 @@ const INITIAL_MYSQL: [&str; 3] =
     ["max_execution_time", "transaction_isolation", "windowing_use_high_precision"];
 /// MariaDB 11.1 has its isolation level by this name too.
 const MARIADB_TRANSACTION_ISOLATION: u32 = 110_100;
+
+/// What reads depend on and no session can set for itself: the longest result of a function, and the operators of
+/// full-text search.
+const SERVER_SETTINGS: &[u8] =
+    b"SELECT CAST(CONCAT(@@SESSION.max_allowed_packet, ' ', @@GLOBAL.ft_boolean_syntax) AS BINARY)";
 
 /// The settings that a session's beginning is asked for.
 fn initial_settings(dialect: Dialect) -> Vec<&'static str> {
@@ -135,6 +147,27 @@ impl Session {
         match self.primary.ping(self.context.config.connect_timeout).await {
             Ok(payload) => self.observe_own(&payload),
             Err(error) => Err(self.ask_failed(error).await),
+        }
+    }
+
+    /// Whether both servers have the same in what reads depend on and no session can set. They are asked only
+    /// after somebody has changed such a setting through the proxy.
+    pub(super) async fn servers_agree(&mut self) -> Result<bool, Error> {
+        if !self.context.server_changed.load(Ordering::Relaxed) {
+            return Ok(true);
+        }
+        let limit = self.context.config.connect_timeout;
+        let on_primary = match self.primary.ask(SERVER_SETTINGS, limit).await {
+            Ok(settings) => settings,
+            Err(error) => return Err(self.ask_failed(error).await),
+        };
+        let Some(replica) = self.replica.connection() else { return Ok(false) };
+        match replica.ask(SERVER_SETTINGS, limit).await {
+            Ok(on_replica) => Ok(on_replica == on_primary),
+            Err(error) => {
+                tracing::info!(%error, "the replica does not tell its settings");
+                Ok(false)
+            }
         }
     }
 

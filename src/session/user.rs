@@ -9,6 +9,7 @@ use super::{
     asked::SessionRules,
     context::{Context, Primary},
     handshake::Welcomed,
+    locks::TableLocks,
     prover::ClientProver,
     relay::{Listener, put_end},
     replica_link::ReplicaLink,
@@ -38,7 +39,8 @@ impl Session {
         // Rules speak of the name that the client gave.
         let name = std::mem::replace(&mut login.user, admitted.user);
         let dialect = first_dialect(&primary);
-        let state = State::new(login.schema.clone(), dialect, context.replica.is_none());
+        let locks = TableLocks::new(Arc::clone(&context.table_writers));
+        let state = State::new(login.schema.clone(), dialect, context.replica.is_none(), locks);
         let mut session = Self {
             id,
             handle,

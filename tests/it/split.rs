@@ -10,7 +10,9 @@ use ramsplit::sandbox::{Flavor, Sandbox};
 use ramsplit::wire::Command;
 use tokio::time::sleep;
 
-use crate::bed::{WHERE, connect, on_both, on_replica_alone, own, shared, target, wait_until};
+use crate::bed::{
+    WHERE, account, connect, create_user, on_both, on_replica_alone, own, shared, target, wait_until,
+};
 use crate::proxy::Proxy;
 use crate::raw;
 
@@ -404,6 +406,21 @@ async fn table_locks(flavor: Flavor) {
         sandbox.wait_for_replica().await.unwrap();
         assert_eq!(target(&mut session).await, "replica", "{lock} {unlock}");
     }
+    // Nobody reads what is being changed, wherever that is.
+    let mut other = proxy.connect().await;
+    session.query_drop("LOCK TABLES numbers WRITE, here WRITE").await.unwrap();
+    session.query_drop("UPDATE numbers SET n = 10001 WHERE n = 1").await.unwrap();
+    sandbox.wait_for_replica().await.unwrap();
+    let (changed, ()) =
+        tokio::join!(other.query_first("SELECT COUNT(*) FROM numbers WHERE n > 10000"), async {
+            sleep(Duration::from_millis(200)).await;
+            session.query_drop("UPDATE numbers SET n = 10002 WHERE n = 2").await.unwrap();
+            session.query_drop("UNLOCK TABLES").await.unwrap();
+        });
+    assert_eq!(changed.unwrap(), Some(2));
+    session.query_drop("LOCK TABLES no_such_table WRITE").await.unwrap_err();
+    sandbox.wait_for_replica().await.unwrap();
+    assert_eq!(proxy.route_of(&mut other, WHERE).await, "replica read");
     // Tables that are not locked cannot be read.
     session.query_drop("LOCK TABLES numbers READ").await.unwrap();
     session.query_drop(WHERE).await.unwrap_err();
@@ -666,6 +683,19 @@ async fn settings_of_the_whole_server(flavor: Flavor) {
         assert_eq!(value.as_deref().map(|value| value.trim_end_matches(",")), Some(expected), "{setting}");
         assert_eq!(proxy.metrics().queries("replica", "read"), before + 1.0, "{setting}");
     }
+    // No session can set this.
+    let long = "SELECT LENGTH(REPEAT('x', 2000)), name FROM here";
+    assert_eq!(proxy.route_of(&mut proxy.connect().await, long).await, "replica read");
+    let root_by_proxy = account("superuser", "s3cret");
+    create_user(&sandbox, &root_by_proxy.user, "IDENTIFIED BY 's3cret'").await;
+    root.query_drop("GRANT ALL ON *.* TO superuser").await.unwrap();
+    let mut setter = connect(proxy.address(), &root_by_proxy).await;
+    setter.query_drop("SET GLOBAL max_allowed_packet = 1024").await.unwrap();
+    let mut session = proxy.connect().await;
+    let (length, name): (Option<u64>, String) = session.query_first(long).await.unwrap().unwrap();
+    assert_eq!((length, name.as_str()), (None, "primary"));
+    setter.query_drop("SET GLOBAL max_allowed_packet = 67108864").await.unwrap();
+    assert_eq!(proxy.route_of(&mut proxy.connect().await, long).await, "replica read");
     root.query_drop("SET GLOBAL autocommit = 0").await.unwrap();
     let mut session = proxy.connect().await;
     assert_eq!(proxy.route_of(&mut session, WHERE).await, "primary autocommit_off");
