@@ -49,6 +49,11 @@ unit: rust ## Unit and property tests: no server needed
 integration: rust ## Tests on real MySQL and MariaDB servers
 	scripts/test-env.sh $(CARGO) test --test it $(CARGO_FLAGS)
 
+.PHONY: conformance
+conformance: rust ## The servers' own test suites through the proxy, whole; half an hour (CONFORMANCE=names: some tests)
+	RAMSPLIT_CONFORMANCE=$(or $(CONFORMANCE),full) scripts/test-env.sh $(CARGO) test --test it $(CARGO_FLAGS) -- \
+	conformance:: --nocapture --test-threads 1
+
 .PHONY: rust
 rust:
 	@command -v $(CARGO) >/dev/null || { \

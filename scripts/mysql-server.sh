@@ -7,12 +7,20 @@
 # system and no root rights are needed. Ubuntu's own release has MySQL; Debian has it in unstable only, which
 # is why the C library comes along.
 #
+# With the argument `suite`, the server's own test suite is unpacked beside it, in a tree of their own (mysql-suite,
+# 340 MB to download), since the two must be of one version.
+#
 # RAMSPLIT_NO_INSTALL=1     download nothing: say what is missing and exit 1
 # RAMSPLIT_DEBIAN_MIRROR    where Debian unstable is fetched from (default: the mirror of the system's apt sources)
 set -eu
 
 home=${XDG_CACHE_HOME:-$HOME/.cache}/ramsplit
-tree=$home/mysql
+suite=${1:-}
+case $suite in
+    '') tree=$home/mysql ;;
+    suite) tree=$home/mysql-suite ;;
+    *) echo "usage: mysql-server.sh [suite]" >&2; exit 2 ;;
+esac
 
 say() { echo "mysql-server: $*" >&2; }
 fail() { say "$*"; exit 1; }
@@ -27,8 +35,11 @@ is_mysql() {
 
 # The first suitable mysqld: on PATH, in the usual places that a user's PATH may lack, or unpacked before.
 find_mysqld() {
-    for candidate in "$(command -v mysqld || :)" /usr/sbin/mysqld /usr/local/sbin/mysqld \
-        /usr/local/mysql/bin/mysqld "$tree/bin/mysqld"; do
+    # Positional parameters are all the lists that sh has.
+    set -- "$tree/bin/mysqld"
+    [ -n "$suite" ] ||
+        set -- "$(command -v mysqld || :)" /usr/sbin/mysqld /usr/local/sbin/mysqld /usr/local/mysql/bin/mysqld "$@"
+    for candidate in "$@"; do
         if [ -x "$candidate" ] && is_mysql "$candidate"; then
             echo "$candidate"
             return
@@ -83,6 +94,7 @@ package_names() {
     suffix=${server#mysql-server-core}
     echo "$server" "mysql-client-core$suffix"
     apt-cache search --names-only "^mysql-client$suffix\$" | cut -d ' ' -f 1
+    [ -z "$suite" ] || apt-cache search --names-only '^mysql-testsuite(-[0-9.]+)?$' | cut -d ' ' -f 1 | sort -V | tail -n 1
 }
 
 # Writes bin/run into the tree $1 and links every MySQL program's name to it.
@@ -96,8 +108,9 @@ write_wrappers() {
 # Runs the program that this script was called as in place, by the tree's own loader and libraries.
 R=\$(dirname "\$(dirname "\$(readlink -f "\$0")")")
 name=\$(basename "\$0")
-exe=\$R/usr/bin/\$name
-if [ -x "\$R/usr/sbin/\$name" ]; then exe=\$R/usr/sbin/\$name; fi
+for exe in "\$R/usr/sbin/\$name" "\$R/usr/bin/\$name" "\$R/usr/lib/mysql-test/bin/\$name"; do
+    [ ! -x "\$exe" ] || break
+done
 if [ "\$name" = mysqld ]; then
     # The option that chooses the defaults file must stay first; the caller's own options come last and win.
     # The built-in secure-file-priv is a folder that only an installed package has.
@@ -113,10 +126,11 @@ exec "\$R/$loader" --argv0 "\$exe" \\
     --library-path "\$R/usr/lib/$arch:\$R/lib/$arch:\$R/usr/lib/mysql/private" "\$exe" "\$@"
 EOF
     chmod +x "$1/bin/run"
-    for program in "$1"/usr/bin/mysql* "$1"/usr/sbin/mysqld; do
+    for program in "$1"/usr/bin/mysql* "$1"/usr/sbin/mysqld "$1"/usr/lib/mysql-test/bin/*; do
+        [ -x "$program" ] || continue
         # Scripts among them want the system's own layout.
         if [ "$(head -c 2 "$program")" = '#!' ]; then continue; fi
-        ln -s run "$1/bin/$(basename "$program")"
+        ln -sf run "$1/bin/$(basename "$program")"
     done
 }
 
@@ -150,15 +164,16 @@ case $ID in
     *) fail "no MySQL server here, and $ID is not Debian or Ubuntu; put a mysqld (8.0 or newer) on PATH" ;;
 esac
 what="the packages mysql-server-core and mysql-client-core with their libraries (about 70 MB)"
+[ -z "$suite" ] || what="MySQL's server, clients and test suite (about 400 MB)"
 if [ -n "${RAMSPLIT_NO_INSTALL:-}" ]; then
     fail "no MySQL server here; missing: $what. Unset RAMSPLIT_NO_INSTALL to have them unpacked in $tree"
 fi
 mkdir -p "$home"
 # One at a time: a second caller waits here and finds the work done.
-exec 9>"$home/mysql.lock"
+exec 9>"$tree.lock"
 flock 9
 if find_mysqld; then exit 0; fi
-say "no MySQL server here: unpacking $what in $tree"
+say "unpacking $what in $tree"
 say "nothing is installed into the system; RAMSPLIT_NO_INSTALL=1 says no"
 unpack
 find_mysqld || fail "no working mysqld in $tree"

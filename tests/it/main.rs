@@ -10,6 +10,7 @@
 )]
 
 mod bed;
+mod conformance;
 mod consistency;
 mod demo;
 mod differential;
@@ -24,6 +25,7 @@ mod other_server;
 mod prepared;
 mod proxy;
 mod raw;
+mod rules;
 mod sandbox;
 mod split;
 mod support;
