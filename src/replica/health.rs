@@ -8,6 +8,9 @@ use std::time::Duration;
 pub enum State {
     /// Nothing is known of it yet.
     Joining,
+    /// It follows the primary, and has not had yet all that the primary had when it was met (again): a row that
+    /// it does not have may be missing.
+    CatchingUp,
     /// It answers reads.
     Serving,
     /// It is further behind than allowed, or its lag is not known.
@@ -19,7 +22,8 @@ pub enum State {
 }
 
 impl State {
-    const ALL: [Self; 5] = [Self::Joining, Self::Serving, Self::Lagging, Self::Broken, Self::Down];
+    const ALL: [Self; 6] =
+        [Self::Joining, Self::CatchingUp, Self::Serving, Self::Lagging, Self::Broken, Self::Down];
 
     /// The state of this number; [`State::Down`] for numbers of none.
     pub fn from_u8(number: u8) -> Self {
@@ -40,12 +44,17 @@ pub struct Report {
     pub lag: Option<Duration>,
     /// It takes no writes but replicated ones.
     pub read_only: bool,
+    /// It has had all that the primary had when the two were met.
+    pub complete: bool,
 }
 
 /// Judges a report, given who the primary is.
 pub fn judge(report: &Report, primary: &str, max_lag: Duration) -> State {
     if !report.receiving || !report.applying || report.source != primary || !report.read_only {
         return State::Broken;
+    }
+    if !report.complete {
+        return State::CatchingUp;
     }
     match report.lag {
         Some(lag) if lag <= max_lag => State::Serving,
@@ -67,6 +76,7 @@ mod tests {
             source: "p".to_owned(),
             lag: Some(Duration::ZERO),
             read_only: true,
+            complete: true,
         }
     }
 
@@ -79,6 +89,8 @@ mod tests {
             (Report { receiving: false, ..healthy() }, State::Broken),
             (Report { applying: false, ..healthy() }, State::Broken),
             (Report { read_only: false, ..healthy() }, State::Broken),
+            // It may know of no lag before it has heard anything.
+            (Report { complete: false, ..healthy() }, State::CatchingUp),
             (Report { lag: None, ..healthy() }, State::Lagging),
             (Report { lag: Some(MAX + Duration::from_millis(1)), ..healthy() }, State::Lagging),
             (Report::default(), State::Broken),

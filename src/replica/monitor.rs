@@ -41,6 +41,17 @@ struct Connections {
     replica: Option<Conn>,
 }
 
+/// What a replica must prove before it serves: a restart may have emptied it, and what follows the primary from
+/// the beginning knows of no lag at first. Whenever the connection to it is a new one, it has to prove it anew.
+#[derive(Debug, Default)]
+struct Proof {
+    /// Where the primary was when the replica was met.
+    target: Option<String>,
+    complete: bool,
+    /// The position that the replica had at the last look.
+    position: String,
+}
+
 impl Monitor {
     /// Looks for ever. Ends only by being dropped.
     pub async fn run(self) {
@@ -49,14 +60,19 @@ impl Monitor {
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         // The primary's identity is kept while it is away: a replica may serve without it.
         let mut primary = None;
+        let mut proof = Proof::default();
         loop {
             ticks.tick().await;
-            if let Ok(Ok(identity)) = timeout(self.timeout, self.identify(&mut connections.primary)).await {
+            if connections.replica.is_none() {
+                proof = Proof::default();
+            }
+            let asked = self.identify(&mut connections.primary, &mut proof);
+            if let Ok(Ok(identity)) = timeout(self.timeout, asked).await {
                 primary = Some(identity);
             } else {
                 connections.primary = None;
             }
-            let look = timeout(self.timeout, self.look(&mut connections.replica)).await;
+            let look = timeout(self.timeout, self.look(&mut connections.replica, &mut proof)).await;
             let (state, lag) = match (look, &primary) {
                 (Ok(Ok(report)), Some(primary)) => (judge(&report, primary, self.max_lag), report.lag),
                 (Ok(Ok(report)), None) => (State::Joining, report.lag),
@@ -83,19 +99,28 @@ impl Monitor {
         }
     }
 
-    /// What replicas call this primary: its server uuid on MySQL, its server id on MariaDB.
-    async fn identify(&self, connection: &mut Option<Conn>) -> mysql_async::Result<String> {
+    /// What replicas call this primary: its server uuid on MySQL, its server id on MariaDB. Notes where it is for
+    /// a replica that has to prove itself.
+    async fn identify(
+        &self,
+        connection: &mut Option<Conn>,
+        proof: &mut Proof,
+    ) -> mysql_async::Result<String> {
         let connection = open(connection, &self.primary, &self.account).await?;
-        let column =
-            if is_mariadb(connection).await? { "@@global.server_id" } else { "@@global.server_uuid" };
-        let identity: Option<Value> = connection.query_first(format!("SELECT {column}")).await?;
-        Ok(identity.as_ref().map(text).unwrap_or_default())
+        let words = Words::of(connection).await?;
+        let question = format!("SELECT {}, {}", words.identity, words.written);
+        let answer: Option<(Value, Value)> = connection.query_first(question).await?;
+        let (identity, written) = answer
+            .as_ref()
+            .map_or_else(Default::default, |(identity, written)| (text(identity), text(written)));
+        proof.target.get_or_insert(written);
+        Ok(identity)
     }
 
-    async fn look(&self, connection: &mut Option<Conn>) -> mysql_async::Result<Report> {
+    async fn look(&self, connection: &mut Option<Conn>, proof: &mut Proof) -> mysql_async::Result<Report> {
         let connection = open(connection, &self.server, &self.account).await?;
-        let mariadb = is_mariadb(connection).await?;
-        let columns = if mariadb { &MARIADB_COLUMNS } else { &MYSQL_COLUMNS };
+        let columns = Words::of(connection).await?;
+        proof.examine(connection, columns).await?;
         let Some(status): Option<Row> = connection.query_first(columns.statement).await? else {
             return Ok(Report::default());
         };
@@ -109,12 +134,44 @@ impl Monitor {
             lag: field(columns.lag).and_then(|lag| text(&lag).parse().ok()).map(Duration::from_secs),
             // A number, or a word where the variable has more than two values.
             read_only: read_only.is_some_and(|value| !matches!(text(&value).as_str(), "" | "0" | "OFF")),
+            complete: proof.complete,
         })
     }
 }
 
+impl Proof {
+    /// Looks at the replica's position: whether it covers what must be there, and whether it went back, as it
+    /// does when somebody resets the replica without a restart.
+    async fn examine(&mut self, replica: &mut Conn, words: &Words) -> mysql_async::Result<()> {
+        let position: Option<Value> = replica.query_first(format!("SELECT {}", words.executed)).await?;
+        let position = position.as_ref().map(text).unwrap_or_default();
+        if position != self.position && !covers(replica, words, &self.position).await? {
+            *self = Self::default();
+        }
+        if let Some(target) = self.target.as_ref().filter(|_| !self.complete) {
+            self.complete = covers(replica, words, target).await?;
+        }
+        self.position = position;
+        Ok(())
+    }
+}
+
+/// Whether the replica has executed all of `gtids`.
+async fn covers(replica: &mut Conn, words: &Words, gtids: &str) -> mysql_async::Result<bool> {
+    let answer: Option<Value> = replica.exec_first(words.covers, (gtids,)).await?;
+    Ok(answer.is_some_and(|answer| text(&answer) == "1"))
+}
+
 /// Names that differ between the server families.
-struct Columns {
+struct Words {
+    /// What replicas call a primary.
+    identity: &'static str,
+    /// Where a primary is.
+    written: &'static str,
+    /// Where a replica is.
+    executed: &'static str,
+    /// Asks a replica whether it has executed these GTIDs.
+    covers: &'static str,
     statement: &'static str,
     receiving: &'static str,
     applying: &'static str,
@@ -122,8 +179,19 @@ struct Columns {
     lag: &'static str,
 }
 
+impl Words {
+    /// Those of the server at the other end.
+    async fn of(connection: &mut Conn) -> mysql_async::Result<&'static Self> {
+        Ok(if is_mariadb(connection).await? { &MARIADB } else { &MYSQL })
+    }
+}
+
 /// <https://dev.mysql.com/doc/refman/en/show-replica-status.html>
-const MYSQL_COLUMNS: Columns = Columns {
+const MYSQL: Words = Words {
+    identity: "@@global.server_uuid",
+    written: "@@global.gtid_executed",
+    executed: "@@global.gtid_executed",
+    covers: "SELECT GTID_SUBSET(?, @@global.gtid_executed)",
     statement: "SHOW REPLICA STATUS",
     receiving: "Replica_IO_Running",
     applying: "Replica_SQL_Running",
@@ -132,7 +200,11 @@ const MYSQL_COLUMNS: Columns = Columns {
 };
 
 /// <https://mariadb.com/kb/en/show-replica-status/>
-const MARIADB_COLUMNS: Columns = Columns {
+const MARIADB: Words = Words {
+    identity: "@@global.server_id",
+    written: "@@global.gtid_binlog_pos",
+    executed: "@@global.gtid_slave_pos",
+    covers: "SELECT MASTER_GTID_WAIT(?, 0) = 0",
     statement: "SHOW SLAVE STATUS",
     receiving: "Slave_IO_Running",
     applying: "Slave_SQL_Running",

@@ -25,6 +25,7 @@ mod other_server;
 mod prepared;
 mod proxy;
 mod raw;
+mod replica;
 mod rules;
 mod sandbox;
 mod split;
