@@ -92,9 +92,19 @@ async fn run(suite: Suite) {
     let mut report = Report::default();
     while !pending.is_empty() {
         let first = pending[0].clone();
-        let alike = pending.iter().take_while(|test| test.arguments == first.arguments);
-        let names: Vec<_> = alike.take(CHUNK).map(|test| test.name.clone()).collect();
-        for outcome in report.run(suite, &first.arguments, &names).await {
+        // What is known to fail may leave anything behind, and runs alone.
+        let is_known = |test: &Test| known.has(suite, &test.name);
+        let alike = |test: &&Test| test.arguments == first.arguments && !is_known(test);
+        let together = pending.iter().take_while(alike).take(CHUNK).count().max(1);
+        let names: Vec<_> = pending.iter().take(together).map(|test| test.name.clone()).collect();
+        let (outcomes, faults) = report.run(suite, &first.arguments, &names).await;
+        for fault in faults {
+            println!("{}: {fault}", suite.name);
+            if !is_known(&first) {
+                report.faults.push(fault);
+            }
+        }
+        for outcome in outcomes {
             report.note(suite, &known, &pending.remove(0), outcome.verdict).await;
         }
         println!("{}: {} to go, {} failed", suite.name, pending.len(), report.failed.len());
@@ -118,7 +128,12 @@ async fn run(suite: Suite) {
 
 impl Report {
     /// Runs tests through the proxy until one fails, and looks at what they left.
-    async fn run(&mut self, suite: Suite, arguments: &[String], tests: &[String]) -> Vec<Outcome> {
+    async fn run(
+        &mut self,
+        suite: Suite,
+        arguments: &[String],
+        tests: &[String],
+    ) -> (Vec<Outcome>, Vec<String>) {
         let topology = Topology::start(suite, arguments).await;
         let proxy = topology.proxy().await;
         let outcomes = mtr::run(suite, proxy.address(), topology.scratch(), tests).await;
@@ -128,13 +143,11 @@ impl Report {
         self.reads_on_replica +=
             metrics.sum("ramsplit_queries_total", &[("kind", "read"), ("route", "replica")]);
         let last = outcomes.last().map_or("", |last| &last.test);
-        for fault in topology.faults().await {
-            println!("{}: {fault} (after {} to {last})", suite.name, tests[0]);
-            self.faults.push(format!("{fault} (after {} to {last})", tests[0]));
-        }
+        let faults = topology.faults().await.into_iter();
+        let faults = faults.map(|fault| format!("{fault} (after {} to {last})", tests[0])).collect();
         drop(proxy);
         topology.stop().await;
-        outcomes
+        (outcomes, faults)
     }
 
     async fn note(&mut self, suite: Suite, known: &Known, test: &Test, verdict: Verdict) {
