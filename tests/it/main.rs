@@ -14,6 +14,7 @@ mod conformance;
 mod consistency;
 mod demo;
 mod differential;
+mod docker;
 mod drivers;
 mod faults;
 mod kill;
