@@ -13,9 +13,11 @@ use serde_json::Value;
 use tempfile::TempDir;
 use tokio::process::{Child, Command};
 
-use crate::bed::{account, shared, wait_until};
+use crate::bed::{account, on_both, shared, wait_until};
 use crate::proxy::{Proxy, get};
 use crate::support::{options, program};
+
+on_both!(a_replica_fills_itself);
 
 const REPLICATION_PASSWORD: &str = "it's \\ a 'secret'";
 const MONITOR_PASSWORD: &str = "monitor's";
@@ -24,10 +26,10 @@ fn folder() -> &'static Path {
     Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/docker"))
 }
 
-/// A command that finds MySQL's programs.
-fn script(path: &str) -> Command {
-    let mut command = Command::new(folder().join(path));
-    let programs = program(Flavor::MySql).path.parent().unwrap().to_owned();
+/// The script of this family in `place`, which finds its programs.
+fn script(place: &str, flavor: Flavor) -> Command {
+    let mut command = Command::new(folder().join(place).join(flavor.word()).with_extension("sh"));
+    let programs = program(flavor).path.parent().unwrap().to_owned();
     let path = std::env::join_paths(
         std::iter::once(programs).chain(std::env::split_paths(&std::env::var_os("PATH").unwrap())),
     );
@@ -45,22 +47,22 @@ struct Replica {
 
 impl Replica {
     fn start(primary: &Single) -> Self {
+        let flavor = primary.server().program().flavor;
+        let own: &[&str] = match flavor {
+            Flavor::MySql => &["--mysqlx=OFF", "--skip-log-bin", "--user=root"],
+            // The long form is taken by MariaDB's set-up script, which then changes owners elsewhere.
+            Flavor::MariaDb => &["-uroot"],
+        };
         let directory = tempfile::tempdir_in("/dev/shm").unwrap();
         let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-        let script = script("replica/replica.sh")
+        let script = script("replica", flavor)
             .env("PRIMARY_HOST", "127.0.0.1")
             .env("PRIMARY_PORT", primary.server().address().port().to_string())
             .env("REPLICATION_USER", "replication")
             .env("REPLICATION_PASSWORD", REPLICATION_PASSWORD)
             .env("DATADIR", directory.path().join("data"))
-            .env("CLONE_PAUSE", "1")
-            .args([
-                "--user=root",
-                "--server-id=2",
-                "--bind-address=127.0.0.1",
-                "--mysqlx=OFF",
-                "--skip-log-bin",
-            ])
+            .args(["--server-id=2", "--bind-address=127.0.0.1"])
+            .args(own)
             .arg(format!("--port={port}"))
             .stdout(Stdio::null())
             .stderr(Stdio::null())
@@ -91,14 +93,20 @@ impl Replica {
 
 /// It fills itself from nothing, follows, and does so again after it was lost; the proxy, whose account has no more
 /// rights than the script gives it, serves from it whenever it is complete.
-#[tokio::test]
-async fn mysql_replica_fills_itself() {
-    let mut options = options(Flavor::MySql);
-    options.arguments.push("--plugin-load-add=mysql_clone.so".to_owned());
+async fn a_replica_fills_itself(flavor: Flavor) {
+    let mut options = options(flavor);
+    if flavor == Flavor::MySql {
+        options.arguments.push("--plugin-load-add=mysql_clone.so".to_owned());
+    }
     let primary = Single::start(options).await.unwrap();
-    let accounts = script("primary/accounts.sh")
-        .env("MYSQL_UNIX_PORT", primary.server().socket())
+    // In an image, the socket is where the clients look for it.
+    let home = tempfile::tempdir().unwrap();
+    let socket = format!("[client]\nsocket={}\n", primary.server().socket().display());
+    std::fs::write(home.path().join(".my.cnf"), socket).unwrap();
+    let accounts = script("primary", flavor)
+        .env("HOME", home.path())
         .env("MYSQL_ROOT_PASSWORD", "")
+        .env("MARIADB_ROOT_PASSWORD", "")
         .env("REPLICATION_PASSWORD", REPLICATION_PASSWORD)
         .env("MONITOR_PASSWORD", MONITOR_PASSWORD)
         .output()
@@ -191,10 +199,10 @@ fn families(question: &str) -> Vec<String> {
 #[test]
 fn files_that_are_named_are_there() {
     let read = |path: &str| std::fs::read_to_string(folder().join(path)).unwrap();
-    let mounted = read("compose.yaml");
+    let mounted = read("compose.yaml") + &read("compose.mariadb.yaml");
     let mounted = mounted.lines().filter_map(|line| line.trim().strip_prefix("- ./")?.split(':').next());
     let mounted: Vec<PathBuf> = mounted.map(|path| folder().join(path)).collect();
-    assert!(mounted.len() >= 5, "{mounted:?}");
+    assert!(mounted.len() >= 8, "{mounted:?}");
     let copied = read("Dockerfile");
     let copied = copied.lines().filter(|line| line.starts_with("COPY ") && !line.contains("--from"));
     let copied: Vec<_> =
