@@ -44,13 +44,22 @@ newest() {
     echo "$names" | grep -x "$1" || echo "$names" | sort -V | tail -n 1
 }
 
-# The libraries of these programs are those of the installed ones.
+# The programs run in place with the system's libraries, some of which only they need.
+install_libraries() {
+    libraries=$(apt-cache depends "$(newest mariadb-test)" "$(newest mariadb-server-core)" |
+        sed -n 's/^ *Depends: \(lib[^<>]*\)$/\1/p' | sort -u)
+    # shellcheck disable=SC2086 # a list of names
+    as_root env DEBIAN_FRONTEND=noninteractive apt-get -qq -y -o Acquire::Retries=3 install \
+        --no-install-recommends $libraries >&2
+}
+
 unpack_suite() {
     work=$(mktemp -d "$(dirname "$tree")/unpack.XXXXXX")
     trap 'rm -rf "$work"' EXIT
     trap 'exit 1' HUP INT TERM
     [ -n "$(newest mariadb-test)" ] || as_root apt-get -qq -o Acquire::Retries=3 update >&2
     [ -n "$(newest mariadb-test)" ] || fail "this release has no package mariadb-test"
+    install_libraries
     for name in test test-data server server-core client client-core; do
         package=$(newest "mariadb-$name")
         # Where apt reads as a user of its own, it may not write here, and says so.

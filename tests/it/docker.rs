@@ -173,6 +173,11 @@ async fn the_dashboard_asks_for_what_there_is() {
     let checked = Command::new("promtool").args(["check", "rules"]).arg(&path).output().await.unwrap();
     assert!(checked.status.success(), "{}", String::from_utf8_lossy(&checked.stderr));
 
+    let configuration = folder().join("prometheus.yaml");
+    let checked =
+        Command::new("promtool").args(["check", "config"]).arg(configuration).output().await.unwrap();
+    assert!(checked.status.success(), "{}", String::from_utf8_lossy(&checked.stderr));
+
     let rules = "[[rule]]\nname = \"r\"\nclass = \"read\"\nroute = \"auto\"\n";
     let rules_file = tempfile::NamedTempFile::new().unwrap().into_temp_path();
     std::fs::write(&rules_file, rules).unwrap();
