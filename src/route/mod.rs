@@ -120,6 +120,8 @@ reasons! {
     ReplicaLagging = "replica_lagging",
     /// The replica does not answer, or its replication does not run.
     ReplicaDown = "replica_down",
+    /// The replica has not had yet all that the primary had when they met.
+    ReplicaEmpty = "replica_empty",
     /// No replica is configured.
     NoReplica = "no_replica",
     /// The proxy knows no password by which this user could log in at the replica.

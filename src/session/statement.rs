@@ -138,7 +138,8 @@ impl Session {
             }
             ReplicaState::Serving => route::Replica::Serving,
             ReplicaState::Lagging => route::Replica::Unusable(Reason::ReplicaLagging),
-            ReplicaState::Joining | ReplicaState::CatchingUp | ReplicaState::Broken | ReplicaState::Down => {
+            ReplicaState::CatchingUp => route::Replica::Unusable(Reason::ReplicaEmpty),
+            ReplicaState::Joining | ReplicaState::Broken | ReplicaState::Down => {
                 route::Replica::Unusable(Reason::ReplicaDown)
             }
         }

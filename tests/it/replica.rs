@@ -6,7 +6,7 @@ use mysql_async::prelude::Queryable;
 use ramsplit::sandbox::Flavor;
 use tokio::time::sleep;
 
-use crate::bed::{WHERE, on_both, own, target, wait_until};
+use crate::bed::{WHERE, on_both, on_replica_alone, own, target, wait_until};
 use crate::proxy::Proxy;
 
 on_both!(an_emptied_replica, a_replica_that_was_reset);
@@ -19,6 +19,12 @@ async fn an_emptied_replica(flavor: Flavor) {
     assert_eq!(target(&mut session).await, "replica");
     sandbox.replica().wipe().await.unwrap();
     sandbox.replica().start().await.unwrap();
+    // The account of the monitor is among what it lacks: without one nothing would be known of it.
+    let monitor = sandbox.monitor();
+    let password = monitor.password.as_str();
+    let create = format!("CREATE USER {} IDENTIFIED BY '{password}'", monitor.user);
+    on_replica_alone(&sandbox, &create).await;
+    on_replica_alone(&sandbox, &format!("GRANT ALL ON *.* TO {}", monitor.user)).await;
     let mut replica = sandbox.replica().root().await.unwrap();
     let (delay, stop, none, start) = match flavor {
         Flavor::MySql => (
@@ -36,10 +42,15 @@ async fn an_emptied_replica(flavor: Flavor) {
     };
     replica.query_drop(delay).await.unwrap();
     sandbox.join_replica().await.unwrap();
+    wait_until("it is found to be empty", async || {
+        proxy.route_of(&mut session, WHERE).await == "primary replica_empty"
+    })
+    .await;
     for _ in 0..20 {
-        assert_eq!(proxy.route_of(&mut session, WHERE).await, "primary replica_down");
+        assert_eq!(proxy.route_of(&mut session, WHERE).await, "primary replica_empty");
         sleep(Duration::from_millis(100)).await;
     }
+    on_replica_alone(&sandbox, &format!("DROP USER {}", monitor.user)).await;
     for statement in [stop, none, start] {
         replica.query_drop(statement).await.unwrap();
     }
