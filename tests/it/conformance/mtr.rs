@@ -151,7 +151,7 @@ pub(super) fn runner(flavor: Flavor) -> (PathBuf, &'static str) {
 }
 
 /// Where the packages were unpacked: `bin/mysqld` is there, or `usr/sbin/mariadbd`.
-fn root(flavor: Flavor) -> PathBuf {
+pub(super) fn root(flavor: Flavor) -> PathBuf {
     let up = match flavor {
         Flavor::MySql => 2,
         Flavor::MariaDb => 3,
