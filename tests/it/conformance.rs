@@ -15,6 +15,7 @@ use std::path::Path;
 use ramsplit::sandbox::Flavor;
 use serde::Deserialize;
 
+pub(crate) use mtr::plugins;
 use mtr::{Outcome, Verdict};
 use topology::Topology;
 

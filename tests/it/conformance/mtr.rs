@@ -150,8 +150,13 @@ pub(super) fn runner(flavor: Flavor) -> (PathBuf, &'static str) {
     }
 }
 
+/// The folder of a family's plugins.
+pub(crate) fn plugins(flavor: Flavor) -> PathBuf {
+    root(flavor).join("usr/lib/mysql/plugin")
+}
+
 /// Where the packages were unpacked: `bin/mysqld` is there, or `usr/sbin/mariadbd`.
-pub(super) fn root(flavor: Flavor) -> PathBuf {
+fn root(flavor: Flavor) -> PathBuf {
     let up = match flavor {
         Flavor::MySql => 2,
         Flavor::MariaDb => 3,

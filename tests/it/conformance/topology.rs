@@ -172,8 +172,7 @@ fn options(flavor: Flavor, scratch: &Path, programs: &Path) -> Options {
     options.arguments = own.iter().map(|argument| (*argument).to_owned()).collect();
     options.arguments.push(format!("--secure-file-priv={}", scratch.display()));
     if flavor == Flavor::MariaDb {
-        let plugins = mtr::root(flavor).join("usr/lib/mysql/plugin");
-        options.arguments.push(format!("--plugin-dir={}", plugins.display()));
+        options.arguments.push(format!("--plugin-dir={}", mtr::plugins(flavor).display()));
     }
     if flavor == Flavor::MySql {
         for (option, file) in [("ca", "cacert"), ("cert", "server-cert"), ("key", "server-key")] {
