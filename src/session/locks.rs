@@ -50,25 +50,20 @@ impl TableLocks {
         self.writers.load(Ordering::Acquire) > usize::from(self.writes)
     }
 
-    /// `statement` is about to run: from now on nobody's reads pass by its locks.
-    pub(super) fn before(&mut self, statement: &Statement) {
-        if !statement.facts.contains(Facts::LOCKS_TABLES) {
-            return;
-        }
-        self.held = if statement.kind == Kind::Lock { Held::Transactional } else { Held::Lasting };
-        self.write(statement.facts.contains(Facts::LOCKS_FOR_WRITE));
-    }
-
     /// `statement` succeeded.
     pub(super) fn after(&mut self, statement: &Statement) {
         let unlocks = statement.facts.contains(Facts::UNLOCKS_TABLES)
             || statement.kind == Kind::Begin && self.held == Held::Transactional;
         if unlocks {
             self.release();
+        } else if statement.facts.contains(Facts::LOCKS_TABLES) {
+            self.held = if statement.kind == Kind::Lock { Held::Transactional } else { Held::Lasting };
+            self.write(statement.facts.contains(Facts::LOCKS_FOR_WRITE));
         }
     }
 
-    /// `statement` failed. LOCK TABLES has released what was locked before all the same.
+    /// `statement` failed, other than for its syntax. LOCK TABLES has released what was locked before all the
+    /// same; of several statements it may have been another one.
     pub(super) fn failed(&mut self, statement: &Statement) {
         let many = statement.facts.contains(Facts::MULTI);
         if statement.kind == Kind::Lock && statement.facts.contains(Facts::LOCKS_TABLES) && !many {
@@ -106,11 +101,6 @@ mod tests {
         classify(text.as_bytes(), Dialect::new(Flavor::MySql, 80_036))
     }
 
-    fn run(locks: &mut TableLocks, text: &str) {
-        locks.before(&of(text));
-        locks.after(&of(text));
-    }
-
     #[test]
     fn writers_are_counted_while_they_hold_tables() {
         let writers = Writers::default();
@@ -126,15 +116,14 @@ mod tests {
             ("BEGIN", true, false),
             ("UNLOCK TABLES", false, false),
         ] {
-            run(&mut locks, text);
+            locks.after(&of(text));
             assert_eq!((locks.are_held(), other.others_write()), (held, writes), "{text}");
             assert!(!locks.others_write());
         }
-        run(&mut locks, "LOCK TABLES t WRITE");
-        locks.before(&of("LOCK TABLES no_such_table WRITE"));
+        locks.after(&of("LOCK TABLES t WRITE"));
         locks.failed(&of("LOCK TABLES no_such_table WRITE"));
         assert_eq!((locks.are_held(), other.others_write()), (false, false));
-        run(&mut locks, "LOCK TABLES t WRITE");
+        locks.after(&of("LOCK TABLES t WRITE"));
         let fresh = locks.anew();
         assert!(fresh.others_write());
         drop(locks);

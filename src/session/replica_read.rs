@@ -210,10 +210,8 @@ impl Session {
         if let Err(unusable) = self.replica.bring_up(&way, &self.state).await {
             return Ok(Err(unusable));
         }
-        if opens && !self.servers_agree().await? {
-            self.replica.close().await;
-            self.state.tie(Reason::SessionState);
-            return Ok(Err(Unusable::Refused));
+        if opens && let Err(unusable) = self.check_settings().await? {
+            return Ok(Err(unusable));
         }
         if let Some(connection) = self.replica.connection() {
             self.handle.set_thread(Target::Replica, connection.thread_id);

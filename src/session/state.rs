@@ -121,7 +121,6 @@ impl State {
         if !self.temporary.before(statement, &self.schema) {
             self.tie(Reason::TemporaryTable);
         }
-        self.table_locks.before(statement);
         // BACKUP LOCK, LOCK INSTANCE and their like; GET_LOCK.
         let other_locks = statement.kind == Kind::Lock
             && !statement.facts.intersects(Facts::LOCKS_TABLES.and(Facts::UNLOCKS_TABLES));
@@ -201,12 +200,12 @@ impl State {
 
     /// The primary ended `statement` with an error, which carries neither trackers nor status flags.
     pub(super) fn observe_error(&mut self, code: u16, statement: Option<&Statement>) {
-        if let Some(statement) = statement {
-            self.table_locks.failed(statement);
-        }
         // Nothing ran of what the server could not read.
         if code == ER_PARSE_ERROR {
             return;
+        }
+        if let Some(statement) = statement {
+            self.table_locks.failed(statement);
         }
         let runs_code = statement.is_none_or(Statement::may_run_code);
         match self.dialect.flavor {

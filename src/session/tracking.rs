@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
-use super::{Error, Session};
+use super::{Error, Session, replica_link::Unusable};
 use crate::{
     backend,
     route::Reason,
@@ -150,23 +150,30 @@ impl Session {
         }
     }
 
-    /// Whether both servers have the same in what reads depend on and no session can set. They are asked only
-    /// after somebody has changed such a setting through the proxy.
-    pub(super) async fn servers_agree(&mut self) -> Result<bool, Error> {
+    /// Whether both servers have the same in what reads depend on and no session can set; where they have not,
+    /// the session stays on the primary. They are asked only after somebody has changed a setting of the whole
+    /// server through the proxy.
+    pub(super) async fn check_settings(&mut self) -> Result<Result<(), Unusable>, Error> {
         if !self.context.server_changed.load(Ordering::Relaxed) {
-            return Ok(true);
+            return Ok(Ok(()));
         }
         let limit = self.context.config.connect_timeout;
         let on_primary = match self.primary.ask(SERVER_SETTINGS, limit).await {
             Ok(settings) => settings,
             Err(error) => return Err(self.ask_failed(error).await),
         };
-        let Some(replica) = self.replica.connection() else { return Ok(false) };
+        let Some(replica) = self.replica.connection() else { return Ok(Err(Unusable::Down)) };
         match replica.ask(SERVER_SETTINGS, limit).await {
-            Ok(on_replica) => Ok(on_replica == on_primary),
+            Ok(on_replica) if on_replica == on_primary => Ok(Ok(())),
+            Ok(_) => {
+                self.replica.close().await;
+                self.state.tie(Reason::SessionState);
+                Ok(Err(Unusable::Refused))
+            }
             Err(error) => {
                 tracing::info!(%error, "the replica does not tell its settings");
-                Ok(false)
+                self.replica.fail();
+                Ok(Err(Unusable::Down))
             }
         }
     }

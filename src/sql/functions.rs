@@ -179,9 +179,10 @@ const TELLING: [(Facts, &str); 3] = [
 
 /// Words of the grammar in both servers.
 const SYNTAX_WORDS: &str = "all and any as between bigint binary by case char character datetime dec decimal distinct distinctrow \
-    div double else except exists float from group having high_priority in index int integer intersect interval join key \
-    like limit match mediumint mod nchar not numeric on or over partition real regexp return rlike row \
-    select signed smallint some sql_big_result sql_calc_found_rows sql_small_result straight_join then tinyint union unsigned using value varbinary varchar when \
+    div double else except exists float from group having high_priority in index int integer intersect \
+    interval join key like limit match mediumint mod nchar not numeric on or over partition real regexp \
+    return rlike row select signed smallint some sql_big_result sql_calc_found_rows sql_small_result \
+    straight_join then tinyint union unsigned using value varbinary varchar when \
     where with xor";
 
 #[cfg(test)]

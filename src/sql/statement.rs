@@ -170,9 +170,10 @@ impl Statement {
     pub fn uses_session_counters(&self, default: &[u8]) -> bool {
         let is_counter = |table: &TableName| {
             let schema = table.schema.as_ref().map_or(default, |schema| schema.as_bytes());
-            let name = table.name.to_ascii_lowercase();
-            let counts = |start: &&str| name.starts_with(*start);
-            SESSION_COUNTERS.iter().any(counts) && is_system_schema(schema)
+            let begins = |start: &&str| {
+                table.name.get(..start.len()).is_some_and(|begin| begin.eq_ignore_ascii_case(start))
+            };
+            is_system_schema(schema) && SESSION_COUNTERS.iter().any(begins)
         };
         self.facts.contains(Facts::SESSION_COUNTERS) || self.tables.iter().any(is_counter)
     }

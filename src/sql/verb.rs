@@ -159,11 +159,14 @@ fn show(view: View<'_>) -> Facts {
         "session" | "local" => view.word(2).as_str() == "status",
         _ => false,
     };
-    match (own, counters) {
-        (_, true) => Facts::CONNECTION_LOCAL.and(Facts::SESSION_COUNTERS),
-        (true, false) => Facts::CONNECTION_LOCAL,
-        (false, false) => Facts::empty(),
+    let mut facts = Facts::empty();
+    if own {
+        facts.insert(Facts::CONNECTION_LOCAL);
     }
+    if counters {
+        facts.insert(Facts::SESSION_COUNTERS);
+    }
+    facts
 }
 
 /// Whether a text that shows the status of the session shows only what TLS is like, as some clients ask first

@@ -6,8 +6,6 @@ use std::time::Duration;
 use ramsplit::sandbox::{Flavor, Options, Program};
 use tokio::time::{Instant, sleep};
 
-use crate::conformance::plugins;
-
 /// The binary under test, which is also the guard of every sandbox.
 pub(crate) const RAMSPLIT: &str = env!("CARGO_BIN_EXE_ramsplit");
 
@@ -27,12 +25,7 @@ pub(crate) fn program(flavor: Flavor) -> Program {
 
 /// A sandbox's options for `flavor`.
 pub(crate) fn options(flavor: Flavor) -> Options {
-    let mut options = Options::new(program(flavor), RAMSPLIT);
-    if flavor == Flavor::MariaDb {
-        // The package of the server program alone has none; those of the same version are with its test suite.
-        options.arguments.push(format!("--plugin-dir={}", plugins(flavor).display()));
-    }
-    options
+    Options::new(program(flavor), RAMSPLIT)
 }
 
 /// The command lines of processes that mention `text`: servers, guards and scripts of a sandbox mention its
