@@ -8,7 +8,7 @@ use std::time::Duration;
 use mysql_async::prelude::Queryable;
 use mysql_async::{Conn, OptsBuilder};
 use ramsplit::config::Account;
-use ramsplit::sandbox::{Flavor, Sandbox, Server, connect_options};
+use ramsplit::sandbox::{Flavor, Options, Sandbox, Server, connect_options};
 use tokio::runtime::Runtime;
 use tokio::sync::OnceCell;
 use tokio::time::{Instant, sleep};
@@ -47,7 +47,12 @@ pub(crate) async fn shared(flavor: Flavor) -> &'static Sandbox {
 
 /// Servers for one test alone.
 pub(crate) async fn own(flavor: Flavor) -> Sandbox {
-    let sandbox = Sandbox::start(options(flavor)).await.unwrap();
+    own_with(options(flavor)).await
+}
+
+/// Servers for one test alone, made of something else than usual.
+pub(crate) async fn own_with(options: Options) -> Sandbox {
+    let sandbox = Sandbox::start(options).await.unwrap();
     let mut writer = connect(sandbox.primary().address(), sandbox.application()).await;
     for statement in [
         "CREATE TABLE here (name VARCHAR(10) NOT NULL)",

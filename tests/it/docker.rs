@@ -77,9 +77,13 @@ impl Replica {
         std::fs::read_to_string(self.directory.path().join("data/mysqld.pid")).ok()?.trim().parse().ok()
     }
 
+    fn kill_server(&self) {
+        let server = self.server().and_then(rustix::process::Pid::from_raw);
+        rustix::process::kill_process(server.unwrap(), rustix::process::Signal::KILL).unwrap();
+    }
+
     async fn kill(mut self) {
-        let server = rustix::process::Pid::from_raw(self.server().unwrap()).unwrap();
-        rustix::process::kill_process(server, rustix::process::Signal::KILL).unwrap();
+        self.kill_server();
         assert!(!self.script.wait().await.unwrap().success(), "whoever runs it must see that it failed");
     }
 
@@ -88,6 +92,15 @@ impl Replica {
         let script = rustix::process::Pid::from_raw(self.script.id().unwrap().try_into().unwrap()).unwrap();
         rustix::process::kill_process(script, rustix::process::Signal::TERM).unwrap();
         assert!(self.script.wait().await.unwrap().success());
+    }
+}
+
+impl Drop for Replica {
+    fn drop(&mut self) {
+        // Of a test that failed; the script alone would leave its server behind.
+        if matches!(self.script.try_wait(), Ok(None)) && self.server().is_some() {
+            self.kill_server();
+        }
     }
 }
 

@@ -12,9 +12,13 @@ use ramsplit::sandbox::{Flavor, Sandbox, connect_options};
 use ramsplit::wire::change_user::ChangeUser;
 use tokio::process::Command;
 
-use crate::bed::{WHERE, account, connect, create_user, on_both, shared, target, wait_until, with_schema};
+use crate::bed::{
+    WHERE, account, connect, create_user, on_both, own_with, shared, target, wait_until, with_schema,
+};
+use crate::conformance::plugins;
 use crate::proxy::Proxy;
 use crate::raw;
+use crate::support::options;
 use crate::tls::any_certificate;
 
 on_both!(
@@ -192,7 +196,10 @@ async fn mysql_connection_attributes() {
 /// the other tests has it not, the command-line client has.
 #[tokio::test]
 async fn mariadb_ed25519() {
-    let sandbox = shared(Flavor::MariaDb).await;
+    // The package of the server program alone has no plugins; those of its version are with its test suite.
+    let mut options = options(Flavor::MariaDb);
+    options.arguments.push(format!("--plugin-dir={}", plugins(Flavor::MariaDb).display()));
+    let sandbox = &own_with(options).await;
     let proxy = Proxy::start(sandbox).await;
     for server in [sandbox.replica(), sandbox.primary()] {
         server.root().await.unwrap().query_drop("INSTALL SONAME 'auth_ed25519'").await.unwrap();

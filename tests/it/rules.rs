@@ -13,7 +13,7 @@ use tempfile::{NamedTempFile, TempPath};
 use tokio::io::AsyncWriteExt;
 use tokio::process::Command;
 
-use crate::bed::{WHERE, account, connect, create_user, on_both, own, shared, target};
+use crate::bed::{WHERE, account, connect, create_user, on_both, own, shared, target, wait_until};
 use crate::proxy::Proxy;
 use crate::support::RAMSPLIT;
 
@@ -248,17 +248,12 @@ async fn lag_can_be_limited(flavor: Flavor) {
     let proxy = proxy_with(&sandbox, &file).await;
     let mut session = proxy.connect().await;
     // Servers tell it in whole seconds, and of what made this sandbox one may be left.
-    crate::bed::wait_until("no lag is left", async || {
-        proxy.route_of(&mut session, WHERE).await == "replica read"
-    })
-    .await;
+    wait_until("no lag is left", async || proxy.route_of(&mut session, WHERE).await == "replica read").await;
     let mut replica = sandbox.replica().root().await.unwrap();
     hold(&mut replica, true).await;
     session.query_drop("UPDATE numbers SET n = 1001 WHERE n = 1").await.unwrap();
-    crate::bed::wait_until("the replica lags", async || {
-        proxy.metrics().sum("ramsplit_replica_lag_seconds", &[]) >= 1.0
-    })
-    .await;
+    wait_until("the replica lags", async || proxy.metrics().sum("ramsplit_replica_lag_seconds", &[]) >= 1.0)
+        .await;
     assert_eq!(proxy.route_of(&mut session, WHERE).await, "primary replica_lagging");
     assert_eq!(proxy.route_of(&mut session, "SELECT COUNT(*) FROM numbers").await, "replica read");
     hold(&mut replica, false).await;

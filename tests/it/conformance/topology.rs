@@ -15,9 +15,11 @@ use tempfile::TempDir;
 use tokio::process::Command;
 
 use super::{Suite, mtr};
-use crate::bed::{account, wait_until};
+use crate::bed::{account, on_both, on_replica_alone, wait_until};
 use crate::proxy::{Proxy, config};
 use crate::support::RAMSPLIT;
+
+on_both!(what_is_wrong_is_noticed);
 
 /// Errors of a server that takes no writes: it is a replica, or the transaction may only read.
 const REFUSED: [u16; 2] = [1290, 1792];
@@ -306,7 +308,7 @@ async fn refusals(server: &Server) -> Vec<String> {
             root.query(statement).await.unwrap()
         }
         Flavor::MariaDb => {
-            let log = std::fs::read(server.data().join("sql_errors.log")).unwrap_or_default();
+            let log = std::fs::read(server.data().join("sql_errors.log")).unwrap();
             let is_refusal =
                 |line: &&str| REFUSED.iter().any(|number| line.contains(&format!("ERROR {number}:")));
             String::from_utf8_lossy(&log).lines().filter(is_refusal).map(str::to_owned).collect()
@@ -314,4 +316,25 @@ async fn refusals(server: &Server) -> Vec<String> {
     };
     root.disconnect().await.unwrap();
     refused
+}
+
+/// The checks find what they are for.
+async fn what_is_wrong_is_noticed(flavor: Flavor) {
+    let topology = Topology::start(Suite { name: "checks", flavor, arguments: &[] }, &[]).await;
+    let sandbox = &topology.sandbox;
+    let mut primary = sandbox.primary().root().await.unwrap();
+    primary.query_drop("CREATE TABLE test.checked (a INT)").await.unwrap();
+    assert_eq!(topology.faults().await, Vec::<String>::new());
+    let mut replica = sandbox.replica().root().await.unwrap();
+    replica.query_drop("START TRANSACTION READ ONLY").await.unwrap();
+    replica.query_drop("INSERT INTO test.checked VALUES (1)").await.unwrap_err();
+    replica.query_drop("ROLLBACK").await.unwrap();
+    on_replica_alone(sandbox, "INSERT INTO test.checked VALUES (2)").await;
+    on_replica_alone(sandbox, "CREATE TABLE test.extra (a INT)").await;
+    let faults = topology.faults().await.join("; ");
+    for fault in ["`test`.`checked` differs", "`test`.`extra` is extra", "the replica refused writes"] {
+        assert!(faults.contains(fault), "{fault}: {faults}");
+    }
+    drop((primary, replica));
+    topology.stop().await;
 }
