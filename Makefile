@@ -50,7 +50,7 @@ integration: rust ## Tests on real MySQL and MariaDB servers
 	scripts/test-env.sh $(CARGO) test --test it $(CARGO_FLAGS)
 
 .PHONY: conformance
-conformance: rust ## The servers' own test suites through the proxy, whole; half an hour (CONFORMANCE=names: some tests)
+conformance: rust ## The servers' own test suites through the proxy, whole; some 40 minutes (CONFORMANCE=names: some tests)
 	RAMSPLIT_CONFORMANCE=$(or $(CONFORMANCE),full) scripts/test-env.sh $(CARGO) test --test it $(CARGO_FLAGS) -- \
 	conformance:: --nocapture --test-threads 1
 

@@ -1,7 +1,8 @@
 #!/bin/sh
 # Runs the command given as arguments with what the tests need: RAMSPLIT_TEST_MYSQLD and RAMSPLIT_TEST_MARIADBD
 # name real servers, RAMSPLIT_TEST_MYSQL_SUITE and RAMSPLIT_TEST_MARIADB_SUITE those that come with their own test
-# suites, RAMSPLIT_TEST_DRIVERS the folder of drivers (set beforehand, they win), and promtool is on PATH. Fetches what is missing, see the scripts called.
+# suites, RAMSPLIT_TEST_DRIVERS the folder of drivers (set beforehand, they win), and promtool is on PATH. Fetches
+# what is missing, see the scripts called.
 set -eu
 
 here=$(dirname "$0")
