@@ -9,7 +9,7 @@ use std::{
 use serde::Deserialize;
 use zeroize::Zeroizing;
 
-use super::{Account, Backend, BackendTls, ClientTls, Config, Consistency, RouteMode, StaticAccount};
+use super::{Account, Backend, BackendTls, ClientTls, Config, Consistency, RouteMode, Scope, StaticAccount};
 
 /// Why a configuration file is of no use.
 #[derive(Debug, thiserror::Error)]
@@ -81,6 +81,7 @@ struct Raw {
     #[serde(default)]
     route: Route,
     consistency: Option<String>,
+    scope: Option<String>,
     wait_ms: Option<u64>,
     rules: Option<PathBuf>,
     max_connections: Option<usize>,
@@ -199,6 +200,10 @@ impl Raw {
                 read.ok_or_else(|| format!("'{text}' is none of {}", Consistency::NAMES)),
             )
         });
+        let scope = self.scope.map(|text| {
+            let read = Scope::parse(&text);
+            faults.take("scope", read.ok_or_else(|| format!("'{text}' is none of {}", Scope::NAMES)))
+        });
         let defaults = Config::new(listen?, primary?);
         let mut time = |key: &str, value: Option<u64>, default: Duration| time(faults, key, value, default);
         let config = Config {
@@ -208,6 +213,7 @@ impl Raw {
                 Route::Primary => RouteMode::Primary,
             },
             consistency: consistency.unwrap_or(Some(defaults.consistency))?,
+            scope: scope.unwrap_or(Some(defaults.scope))?,
             wait: match self.wait_ms {
                 Some(0) => Duration::ZERO,
                 wait => time("wait_ms", wait, defaults.wait),
@@ -379,11 +385,12 @@ mod tests {
 
     #[test]
     fn every_fault_is_named_at_once() {
-        let text = "listen = 'nowhere'\nlogin_timeout_ms = 0\n[primary]\naddress = 'x'\n[replica]\naddress = 'y'\n\
+        let text = "listen = 'nowhere'\nscope = 'x'\nlogin_timeout_ms = 0\n[primary]\naddress = 'x'\n[replica]\naddress = 'y'\n\
                     [tls]\ncertificate = 'c'\n[backend]\ntls = 'verify'\n[[account]]\nuser = 'u'\n";
         let Err(Error::Faults { faults, .. }) = parse(text, "x") else { panic!("no faults") };
         for key in [
             "listen:",
+            "scope:",
             "primary.address:",
             "replica.address:",
             "monitor:",

@@ -118,6 +118,29 @@ impl Consistency {
     }
 }
 
+/// Which sessions read what one of them wrote.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Scope {
+    /// Each its own.
+    Session,
+    /// All of a user.
+    User,
+}
+
+impl Scope {
+    /// The values in configuration, for messages.
+    pub const NAMES: &str = "session or user";
+
+    /// Reads one of [`Scope::NAMES`].
+    pub fn parse(text: &str) -> Option<Self> {
+        match text {
+            "session" => Some(Self::Session),
+            "user" => Some(Self::User),
+            _ => None,
+        }
+    }
+}
+
 /// The settings of a running proxy.
 #[derive(Debug, Clone)]
 pub struct Config {
@@ -129,6 +152,8 @@ pub struct Config {
     pub route: RouteMode,
     /// What reads must see, unless a rule or a hint says otherwise.
     pub consistency: Consistency,
+    /// Which sessions read what one of them wrote, unless a client names a scope of its own.
+    pub scope: Scope,
     /// How long a replica may take to get what a read must see, before the primary answers.
     pub wait: Duration,
     /// The file of routing rules.
@@ -176,6 +201,7 @@ impl Config {
             http: None,
             route: RouteMode::Auto,
             consistency: Consistency::Session,
+            scope: Scope::Session,
             wait: Duration::ZERO,
             rules: None,
             primary,

@@ -22,12 +22,59 @@ pub enum State {
 }
 
 impl State {
-    const ALL: [Self; 6] =
+    /// Every state.
+    pub const ALL: [Self; 6] =
         [Self::Joining, Self::CatchingUp, Self::Serving, Self::Lagging, Self::Broken, Self::Down];
+
+    /// As a label of metrics.
+    pub const fn label(self) -> &'static str {
+        match self {
+            Self::Joining => "joining",
+            Self::CatchingUp => "catching_up",
+            Self::Serving => "serving",
+            Self::Lagging => "lagging",
+            Self::Broken => "broken",
+            Self::Down => "down",
+        }
+    }
 
     /// The state of this number; [`State::Down`] for numbers of none.
     pub fn from_u8(number: u8) -> Self {
         Self::ALL.get(usize::from(number)).copied().unwrap_or(Self::Down)
+    }
+}
+
+/// A replica that was seen unfit must be seen fit at so many looks in a row before it serves again.
+const RISE: u8 = 3;
+
+/// What became of a replica, look by look.
+#[derive(Debug, Default)]
+pub struct Health {
+    /// Looks that are still to find it fit.
+    wanting: u8,
+    /// What it was taken for while it is not trusted yet.
+    unfit: Option<State>,
+}
+
+impl Health {
+    /// What the replica is after a look that found `judged`: unfit at once, fit again only when that lasts.
+    pub fn now(&mut self, judged: State) -> State {
+        match judged {
+            State::Serving => {
+                self.wanting = self.wanting.saturating_sub(1);
+                match self.unfit {
+                    Some(unfit) if self.wanting > 0 => unfit,
+                    _ => State::Serving,
+                }
+            }
+            State::Lagging | State::Broken | State::Down => {
+                self.wanting = RISE;
+                self.unfit = Some(judged);
+                judged
+            }
+            // Ways to serve for the first time.
+            State::Joining | State::CatchingUp => judged,
+        }
     }
 }
 
@@ -44,7 +91,7 @@ pub struct Report {
     pub lag: Option<Duration>,
     /// It takes no writes but replicated ones.
     pub read_only: bool,
-    /// It has had all that the primary had when the two were met.
+    /// It has had all that the primary had when the proxy met it.
     pub complete: bool,
 }
 
@@ -97,6 +144,24 @@ mod tests {
         ] {
             assert_eq!(judge(&report, "p", MAX), state, "{report:?}");
         }
+    }
+
+    #[test]
+    fn a_replica_that_was_unfit_is_trusted_again_when_that_lasts() {
+        let mut health = Health::default();
+        assert_eq!(health.now(State::CatchingUp), State::CatchingUp);
+        assert_eq!(health.now(State::Serving), State::Serving);
+        for unfit in [State::Lagging, State::Broken, State::Down] {
+            assert_eq!(health.now(unfit), unfit);
+            for _ in 1..RISE {
+                assert_eq!(health.now(State::Serving), unfit);
+            }
+            assert_eq!(health.now(State::Serving), State::Serving);
+        }
+        assert_eq!(health.now(State::Down), State::Down);
+        assert_eq!(health.now(State::Serving), State::Down);
+        assert_eq!(health.now(State::Lagging), State::Lagging, "and the looks are counted anew");
+        assert_eq!(health.now(State::Serving), State::Lagging);
     }
 
     #[test]

@@ -1,8 +1,14 @@
-//! What is known of the replicas: whether they serve reads, and how far they are. [`health`] is pure;
-//! [`monitor`] asks the servers. May use `backend`, `config`, `telemetry`.
+//! What is known of the replicas: whether they serve reads, and how far they are. [`gtid`], [`health`] and
+//! [`history`] do no I/O; [`monitor`] looks at the servers at intervals, [`tracker`] follows them event by event.
+//! May use `sql`, `config`, `telemetry`.
 
+pub mod gtid;
 pub mod health;
+pub mod history;
 pub mod monitor;
+pub mod progress;
+pub mod tracker;
+mod words;
 
 use std::{
     sync::atomic::{AtomicU8, AtomicU64, Ordering},
@@ -10,11 +16,16 @@ use std::{
 };
 
 pub use health::State;
+pub use history::History;
+pub use progress::Progress;
+pub use words::options;
 
 /// A replica as sessions see it.
 pub struct Replica {
     /// Its name in metrics and logs.
     pub name: String,
+    /// How far it is.
+    pub progress: Progress,
     state: AtomicU8,
     /// In microseconds; [`UNKNOWN`] when it does not say.
     lag: AtomicU64,
@@ -25,7 +36,12 @@ const UNKNOWN: u64 = u64::MAX;
 impl Replica {
     /// A replica of which nothing is known yet.
     pub fn new(name: String) -> Self {
-        Self { name, state: AtomicU8::new(State::Joining as u8), lag: AtomicU64::new(UNKNOWN) }
+        Self {
+            name,
+            progress: Progress::new(),
+            state: AtomicU8::new(State::Joining as u8),
+            lag: AtomicU64::new(UNKNOWN),
+        }
     }
 
     /// Its state at the last look.

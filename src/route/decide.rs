@@ -25,6 +25,8 @@ pub struct Session {
     pub knows_variables: bool,
     /// Where the last statement ran.
     pub last_target: Target,
+    /// Where the last statement ran that was not only prepared.
+    pub count_target: Target,
     /// Where the last statement ran that gave rows.
     pub rows_target: Target,
 }
@@ -38,6 +40,7 @@ impl Session {
         tie: None,
         knows_variables: false,
         last_target: Target::Primary,
+        count_target: Target::Primary,
         rows_target: Target::Primary,
     };
 }
@@ -94,7 +97,13 @@ pub fn decide(statement: &Statement, asked: Asked, session: Session, replica: Re
     }
     if asks_about_last_result(statement) {
         // The number of rows without LIMIT outlives statements that give no rows.
-        let target = if statement.calls("found_rows") { session.rows_target } else { session.last_target };
+        let target = if statement.calls("found_rows") {
+            session.rows_target
+        } else if statement.calls("row_count") {
+            session.count_target
+        } else {
+            session.last_target
+        };
         return Route { target, reason: Reason::LastResult };
     }
     let wish = asked.policy().wish;
@@ -246,11 +255,14 @@ mod tests {
 
     #[test]
     fn diagnostics_follow_the_last_statement() {
-        let after_replica = Session { last_target: Target::Replica, ..CALM };
+        let after_replica = Session { last_target: Target::Replica, count_target: Target::Replica, ..CALM };
         for sql in ["SHOW WARNINGS", "SELECT ROW_COUNT()", "SELECT @@warning_count"] {
             assert_eq!(route(sql, after_replica), (Target::Replica, "last_result"), "{sql}");
             assert_eq!(route(sql, CALM), (Target::Primary, "last_result"), "{sql}");
         }
+        let prepared_since = Session { last_target: Target::Primary, ..after_replica };
+        assert_eq!(route("SHOW WARNINGS", prepared_since), (Target::Primary, "last_result"));
+        assert_eq!(route("SELECT ROW_COUNT()", prepared_since), (Target::Replica, "last_result"));
         let rows_from_replica = Session { rows_target: Target::Replica, ..CALM };
         assert_eq!(route("SELECT FOUND_ROWS()", rows_from_replica), (Target::Replica, "last_result"));
         assert_eq!(route("SELECT FOUND_ROWS()", after_replica), (Target::Primary, "last_result"));

@@ -279,6 +279,7 @@ fn session() -> impl Strategy<Value = Session> {
             transaction,
             knows_variables,
             last_target: target(last),
+            count_target: target(last),
             rows_target: target(rows),
             ..Session::FRESH
         }

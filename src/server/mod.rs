@@ -22,9 +22,13 @@ use crate::{
     backend::Dialer,
     config::{Backend, Config, RouteMode},
     net::{Stream, tls},
-    replica::{Replica, monitor::Monitor},
+    replica::{
+        History, Replica, State,
+        monitor::Monitor,
+        tracker::{Asker, Follower},
+    },
     route::Rules,
-    session::{Context, Writers, context::ActiveRules},
+    session::{Context, Scopes, Writers, context::ActiveRules},
     sql::Cache,
     telemetry::Metrics,
     wire::{framed::Framed, greeting::FirstPacket},
@@ -140,8 +144,10 @@ impl Server {
                 }
             }
         }));
-        if let Some(monitor) = monitor(&self.context) {
+        if let Some((monitor, asker, follower)) = watchers(&self.context) {
             tasks.spawn(background.clone().run_until_cancelled_owned(monitor.run()));
+            tasks.spawn(background.clone().run_until_cancelled_owned(asker.run()));
+            tasks.spawn(background.clone().run_until_cancelled_owned(follower.run()));
         }
     }
 }
@@ -174,6 +180,8 @@ fn context(config: Config, rsa: RsaKey) -> Result<Context, Error> {
         primary: ArcSwapOption::empty(),
         primary_dialer: dialer(&config.primary, config.connect_timeout),
         replica,
+        history: Arc::new(History::new()),
+        scopes: Arc::new(Scopes::new()),
         registry: crate::session::Registry::default(),
         next_id: AtomicU32::new(1),
         table_writers: Writers::default(),
@@ -200,21 +208,31 @@ async fn greet(context: &Context) -> Result<(), crate::backend::Error> {
     tokio::time::timeout(limit, look).await.map_err(|_| crate::backend::Error::Timeout(limit))?
 }
 
-fn monitor(context: &Context) -> Option<Monitor> {
+/// Who looks at the servers and follows them.
+fn watchers(context: &Context) -> Option<(Monitor, Asker, Follower)> {
     let (replica, _) = context.replica.as_ref()?;
     let config = &context.config;
     let Some(account) = config.monitor.clone() else {
         tracing::warn!("no monitor account is set: replicas are not watched and serve no reads");
         return None;
     };
-    Some(Monitor {
+    let (server, primary) = (config.replicas.first()?.clone(), config.primary.clone());
+    let history = || Arc::clone(&context.history);
+    let monitor = Monitor {
         replica: Arc::clone(replica),
-        server: config.replicas.first()?.clone(),
-        primary: config.primary.clone(),
-        account,
+        history: history(),
+        server: server.clone(),
+        primary: primary.clone(),
+        account: account.clone(),
         interval: config.probe_interval,
         timeout: config.probe_timeout,
         max_lag: config.max_lag,
-        gauges: context.metrics.replica(&replica.name),
-    })
+        gauges: context.metrics.replica(&replica.name, &State::ALL.map(State::label)),
+    };
+    // A replica may serve while it is that much behind.
+    let hold = config.unknown_position_hold + config.max_lag;
+    let timeout = config.probe_timeout;
+    let asker = Asker { history: history(), primary, account: account.clone(), timeout, hold };
+    let follower = Follower { history: history(), replica: Arc::clone(replica), server, account, timeout };
+    Some((monitor, asker, follower))
 }

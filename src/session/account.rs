@@ -12,7 +12,6 @@ use crate::{
     backend::{self, dial::Opened},
     config::StaticAccount,
     net::Stream,
-    replica::monitor,
     sql::Flavor,
     wire::{
         auth::{AuthSwitch, more_data},
@@ -226,7 +225,7 @@ async fn look_up_native(context: &Context, user: &[u8], proof: &Proof) -> Option
         Flavor::MariaDb => "SELECT authentication_string FROM mysql.user WHERE user = ?",
     };
     let look = async {
-        let mut connection = Conn::new(monitor::options(&context.config.primary, monitor)).await?;
+        let mut connection = Conn::new(crate::replica::options(&context.config.primary, monitor)).await?;
         let stored: Vec<Vec<u8>> = connection.exec(statement, (user,)).await?;
         connection.disconnect().await?;
         mysql_async::Result::Ok(stored)

@@ -8,12 +8,12 @@ use std::sync::{
 use arc_swap::{ArcSwap, ArcSwapOption};
 use tokio_rustls::TlsAcceptor;
 
-use super::{locks::Writers, registry::Registry};
+use super::{locks::Writers, registry::Registry, scope::Scopes};
 use crate::{
     auth::{Credentials, rsa::RsaKey},
     backend::Dialer,
     config::Config,
-    replica::Replica,
+    replica::{History, Replica},
     route::Rules,
     sql::{Cache, Flavor},
     telemetry::{Metrics, metrics::RuleHits},
@@ -46,6 +46,10 @@ pub struct Context {
     pub primary_dialer: Dialer,
     /// The replica that takes reads, with what opens connections to it.
     pub replica: Option<(Arc<Replica>, Dialer)>,
+    /// What happened on the primary.
+    pub history: Arc<History>,
+    /// What was written in scopes wider than a session.
+    pub scopes: Arc<Scopes>,
     /// Routing rules.
     pub rules: ArcSwap<ActiveRules>,
     /// The sessions that there are.

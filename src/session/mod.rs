@@ -16,6 +16,7 @@ mod relay;
 mod replay;
 mod replica_link;
 mod replica_read;
+mod scope;
 mod state;
 mod statement;
 mod temporary;
@@ -38,6 +39,7 @@ use registry::Handle;
 pub use registry::Registry;
 use relay::{Listener, Relay};
 use replica_link::ReplicaLink;
+pub use scope::Scopes;
 use state::State;
 
 use crate::{
@@ -203,6 +205,10 @@ impl Session {
         }
         if shape != Answer::None {
             self.state.last_target = Target::Primary;
+            // Preparing changes no count of rows.
+            if shape != Answer::Prepared {
+                self.state.count_target = Target::Primary;
+            }
         }
         self.exchange(Some(head), shape, statement).await
     }

@@ -1,227 +1,230 @@
-//! Read your writes: what a replica must have before it may serve a session.
+//! Read your writes, and no read older than the one before: the moment that a replica must have reached before it may
+//! serve a session.
 
-use tokio::time::Instant;
+use std::sync::Arc;
 
-/// More text than this is asked for anew instead of being carried along.
-const MAX_GTIDS_LEN: usize = 4096;
+use super::scope::Scope;
+use crate::{
+    replica::{History, history::Moment},
+    sql::Flavor,
+};
 
-/// What a session wrote that a replica may not have yet.
-#[derive(Debug, Default)]
+/// What a session wrote and saw on the primary, as a moment in its history.
+#[derive(Debug, Clone)]
 pub(super) struct Position {
-    /// GTIDs of this session's commits, as the primary gave them, separated by commas.
-    gtids: Vec<u8>,
-    /// Something may have been written that no GTID speaks for.
-    unknown: bool,
+    history: Arc<History>,
+    scope: Option<Scope>,
+    /// What it wrote was there by then.
+    wrote: Moment,
+    /// What it saw on the primary was there by then.
+    seen: Moment,
+    /// It saw data on the primary since.
+    looked: bool,
     /// The running command, or its transaction, may have written; its commit will tell.
     pending: bool,
-    /// The session has written at some time.
-    wrote: bool,
+    /// As several statements: one commit does not speak for the others.
+    many: bool,
     /// The running command reported a commit.
-    committed: bool,
-    /// Without GTIDs: reads stay on the primary until then.
-    hold: Option<Instant>,
+    told: bool,
 }
 
-/// What must be found out before a replica may serve the session.
+/// What a replica must have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Need<'a> {
-    /// Nothing.
-    Nothing,
-    /// Whether the replica has these GTIDs.
-    Gtids(&'a [u8]),
-    /// Where the primary is.
-    Primary,
-    /// Nothing helps but time.
-    Time,
+pub(super) struct Need {
+    /// What was written.
+    pub wrote: Moment,
+    /// What was written or seen.
+    pub seen: Moment,
 }
 
 impl Position {
-    /// A command that may write is about to run; `many`: as several statements.
-    pub(super) const fn will_write(&mut self, many: bool) {
-        self.wrote = true;
-        self.unknown |= many;
-        self.pending = true;
-        self.committed = false;
+    /// Of a session that has done nothing yet.
+    pub(super) const fn new(history: Arc<History>) -> Self {
+        Self {
+            history,
+            scope: None,
+            wrote: History::BEGINNING,
+            seen: History::BEGINNING,
+            looked: false,
+            pending: false,
+            many: false,
+            told: false,
+        }
     }
 
-    /// The primary committed this session's `gtids`.
-    pub(super) fn committed(&mut self, gtids: &[u8]) {
-        // MariaDB says so when the binary log is off for the session.
+    /// The session shares what it has written and seen with others.
+    pub(super) fn share(&mut self, scope: Option<Scope>) {
+        self.scope = scope;
+        self.publish(self.wrote.max(self.seen));
+    }
+
+    /// A command that may write is about to run on the primary; `many`: as several statements.
+    pub(super) const fn will_write(&mut self, many: bool) {
+        self.pending = true;
+        self.many |= many;
+        self.told = false;
+    }
+
+    /// A command that may show data is about to run on the primary.
+    pub(super) const fn will_look(&mut self) {
+        self.looked = true;
+    }
+
+    /// The primary committed this session's `gtids`. None are told where the binary log is off for the session.
+    pub(super) fn committed(&mut self, flavor: Flavor, gtids: &[u8]) {
         if gtids.is_empty() {
             return;
         }
-        self.wrote = true;
-        self.committed = true;
-        if self.gtids.len() + gtids.len() > MAX_GTIDS_LEN {
-            self.gtids.clear();
-            self.unknown = true;
+        if let Some(moment) = self.history.committed(flavor, gtids) {
+            self.told = true;
+            self.has_written(moment);
+        }
+    }
+
+    /// A result is over. A commit that it reported settles what it and its transaction wrote; without one, what was
+    /// written outside of a transaction is for the primary to tell.
+    pub(super) fn settle(&mut self, in_transaction: bool) {
+        if in_transaction {
+            self.told = false;
             return;
         }
-        if !self.gtids.is_empty() {
-            self.gtids.push(b',');
+        if self.pending && (self.many || !self.told) {
+            let moment = self.history.happened();
+            self.has_written(moment);
+            self.looked = false;
         }
-        self.gtids.extend_from_slice(gtids);
+        // A commit comes after all that its transaction saw, and replicas apply commits in their order.
+        self.looked &= !self.told;
+        (self.pending, self.many, self.told) = (false, false, false);
     }
 
-    /// The command is over. A commit that it reported settles what it and its transaction wrote; without
-    /// one, what was written outside of a transaction stays unknown.
-    pub(super) const fn settle(&mut self, in_transaction: bool) {
-        if !in_transaction {
-            self.unknown |= self.pending && !self.committed;
-            self.pending = false;
-        }
-        self.committed = false;
-    }
-
-    /// What the replica was known to have counts no more: this is a new connection, maybe to a replica that
-    /// was filled anew.
-    pub(super) const fn ask_anew(&mut self) {
-        self.unknown |= self.wrote;
-    }
-
-    /// A read must see what others wrote, too.
-    pub(super) const fn others_wrote(&mut self) {
-        self.unknown = true;
-    }
-
-    /// What to find out.
-    pub(super) fn need(&mut self, now: Instant) -> Need<'_> {
-        if self.hold.is_some_and(|until| until <= now) {
-            self.hold = None;
-        }
-        if self.unknown || self.pending {
-            Need::Primary
-        } else if self.hold.is_some() {
-            Need::Time
-        } else if self.gtids.is_empty() {
-            Need::Nothing
-        } else {
-            Need::Gtids(&self.gtids)
+    /// What the session saw is found out now, for its next read.
+    pub(super) fn look_back(&mut self) {
+        if self.looked {
+            self.looked = false;
+            self.seen = self.history.happened();
+            self.publish(self.seen);
         }
     }
 
-    /// The primary said where it is; that covers everything written before.
-    pub(super) fn primary_is_at(&mut self, gtids: Vec<u8>) {
-        self.gtids = gtids;
-        self.unknown = false;
-        self.pending = false;
+    /// What a replica must have that is to serve the session now.
+    pub(super) fn need(&mut self) -> Need {
+        self.look_back();
+        let shared = self.scope.as_ref().map_or(0, Scope::moment);
+        let wrote = self.wrote.max(shared);
+        Need { wrote, seen: wrote.max(self.seen) }
     }
 
-    /// The primary has no GTIDs: wait until `until`.
-    pub(super) const fn hold_until(&mut self, until: Instant) {
-        self.unknown = false;
-        self.pending = false;
-        self.hold = Some(until);
+    fn has_written(&mut self, moment: Moment) {
+        self.wrote = moment;
+        self.publish(moment);
     }
 
-    /// The replica has what was asked for.
-    pub(super) fn covered(&mut self) {
-        self.gtids.clear();
+    fn publish(&self, moment: Moment) {
+        if let Some(scope) = &self.scope {
+            scope.reached(moment);
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
+    use crate::{replica::gtid::Gtids, session::scope::Scopes};
 
-    fn need(position: &mut Position) -> Need<'_> {
-        position.need(Instant::now())
+    fn position() -> Position {
+        Position::new(Arc::new(History::new()))
     }
 
-    #[test]
-    fn a_write_with_its_gtid_is_known_and_without_is_not() {
-        let mut position = Position::default();
-        assert_eq!(need(&mut position), Need::Nothing);
-        position.will_write(false);
-        position.committed(b"u:1");
-        position.settle(false);
-        assert_eq!(need(&mut position), Need::Gtids(b"u:1"));
-        position.will_write(false);
-        position.settle(false);
-        assert_eq!(need(&mut position), Need::Primary);
-        position.primary_is_at(b"u:1-2".to_vec());
-        assert_eq!(need(&mut position), Need::Gtids(b"u:1-2"));
-        position.covered();
-        assert_eq!(need(&mut position), Need::Nothing);
+    fn gtid(position: &mut Position) {
+        position.committed(Flavor::MariaDb, b"0-1-5");
     }
 
-    #[test]
-    fn no_gtid_speaks_for_nothing() {
-        let mut position = Position::default();
-        position.will_write(false);
-        position.committed(b"u:1");
-        position.committed(b"");
-        position.settle(false);
-        assert_eq!(need(&mut position), Need::Gtids(b"u:1"));
-        position.will_write(false);
-        position.committed(b"");
-        position.settle(false);
-        assert_eq!(need(&mut position), Need::Primary);
+    /// Whether the primary must be asked for what the session needs.
+    fn is_asked(position: &Position) -> bool {
+        // One commit more would be known at once if nothing before it were open.
+        position.history.answered(History::BEGINNING, Flavor::MariaDb, &Gtids::empty(Flavor::MariaDb));
+        position.history.target().moment < position.history.newest()
     }
 
-    #[test]
-    fn a_transaction_is_settled_by_its_commit() {
-        let mut position = Position::default();
+    async fn begun() -> Position {
+        let position = position();
+        position.history.question().await;
+        position
+    }
+
+    #[tokio::test]
+    async fn a_write_with_its_gtid_is_known_and_without_is_not() {
+        let mut position = begun().await;
+        assert_eq!(position.need(), Need { wrote: 1, seen: 1 });
+        position.will_write(false);
+        gtid(&mut position);
+        position.settle(false);
+        assert_eq!(position.need().wrote, 2);
+        assert!(!is_asked(&position));
+        position.will_write(false);
+        position.settle(false);
+        assert_eq!(position.need().wrote, 3);
+        assert!(is_asked(&position));
+    }
+
+    #[tokio::test]
+    async fn no_gtid_speaks_for_nothing() {
+        for gtids in [&b""[..], b"nonsense"] {
+            let mut position = begun().await;
+            position.will_write(false);
+            position.committed(Flavor::MariaDb, gtids);
+            position.settle(false);
+            assert_eq!(position.need().wrote, 2);
+            assert!(is_asked(&position));
+        }
+    }
+
+    #[tokio::test]
+    async fn a_transaction_is_settled_by_its_commit() {
+        let mut position = begun().await;
         position.will_write(false);
         position.settle(true);
-        assert_eq!(need(&mut position), Need::Primary);
-        position.committed(b"u:7");
+        position.will_look();
+        position.settle(true);
+        assert_eq!(position.wrote, 1);
+        gtid(&mut position);
         position.settle(false);
-        assert_eq!(need(&mut position), Need::Gtids(b"u:7"));
+        assert_eq!(position.need(), Need { wrote: 2, seen: 2 });
+        assert!(!is_asked(&position));
     }
 
-    #[test]
-    fn a_later_write_does_not_speak_for_an_earlier_one() {
-        let mut position = Position::default();
-        position.will_write(false);
-        position.settle(false);
-        position.will_write(false);
-        position.committed(b"u:12");
-        position.settle(false);
-        assert_eq!(need(&mut position), Need::Primary);
-    }
-
-    #[test]
-    fn a_new_connection_must_have_what_was_written_at_any_time() {
-        let mut position = Position::default();
-        position.ask_anew();
-        assert_eq!(need(&mut position), Need::Nothing);
-        position.committed(b"u:5");
-        position.settle(false);
-        position.covered();
-        assert_eq!(need(&mut position), Need::Nothing);
-        position.ask_anew();
-        assert_eq!(need(&mut position), Need::Primary);
-    }
-
-    #[test]
-    fn several_statements_are_not_settled_by_one_gtid() {
-        let mut position = Position::default();
+    #[tokio::test]
+    async fn several_statements_are_not_settled_by_one_gtid() {
+        let mut position = begun().await;
         position.will_write(true);
-        position.committed(b"u:7");
+        gtid(&mut position);
         position.settle(false);
-        assert_eq!(need(&mut position), Need::Primary);
+        assert_eq!(position.need().wrote, 3);
+        assert!(is_asked(&position));
     }
 
-    #[test]
-    fn too_many_gtids_are_asked_for_instead() {
-        let mut position = Position::default();
-        for _ in 0..MAX_GTIDS_LEN / 100 + 1 {
-            position.will_write(false);
-            position.committed(&[b'u'; 100]);
-            position.settle(false);
-        }
-        assert_eq!(need(&mut position), Need::Primary);
+    #[tokio::test]
+    async fn what_was_seen_is_asked_for_once() {
+        let mut position = begun().await;
+        position.will_look();
+        position.settle(false);
+        assert_eq!(position.need(), Need { wrote: 1, seen: 2 });
+        assert!(is_asked(&position));
+        assert_eq!(position.need(), Need { wrote: 1, seen: 2 });
     }
 
-    #[test]
-    fn a_hold_ends() {
-        let mut position = Position::default();
-        let now = Instant::now();
-        position.hold_until(now + Duration::from_secs(1));
-        assert_eq!(position.need(now), Need::Time);
-        assert_eq!(position.need(now + Duration::from_secs(1)), Need::Nothing);
+    #[tokio::test]
+    async fn a_scope_has_what_any_of_its_sessions_wrote() {
+        let scopes = Arc::new(Scopes::new());
+        let mut one = begun().await;
+        let mut other = Position::new(Arc::clone(&one.history));
+        one.share(Some(scopes.scope(b"a")));
+        other.share(Some(scopes.scope(b"a")));
+        one.will_write(false);
+        gtid(&mut one);
+        one.settle(false);
+        assert_eq!(other.need().wrote, one.need().wrote);
+        assert_eq!(other.need().wrote, 2);
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use mysql_common::constants::CapabilityFlags;
 use tokio::time::{Instant, Interval, MissedTickBehavior, interval};
 
-use super::{Error, Session, position::Need, state::State};
+use super::{Session, position::Need, state::State};
 use crate::{
     auth::Credential,
     backend::{self, Connection, Dialer},
@@ -31,6 +31,9 @@ const SPEAK_UTF8: &[u8] =
 const SPEAK_AS_BEFORE: &[u8] = b"SET SESSION character_set_client = @_ramsplit_charset";
 /// A replica that is waited for is looked up at this interval.
 const PULSE: Duration = Duration::from_millis(250);
+/// A session whose writes the replica has, and that lately read on the primary what the replica may not have yet,
+/// waits so long for it: it would stay on the primary as long as it reads without a pause.
+const RETURN_WAIT: Duration = Duration::from_millis(5);
 /// A replica must answer the proxy's own short questions within this time.
 const ASK_LIMIT: Duration = Duration::from_secs(1);
 
@@ -353,73 +356,64 @@ impl Open {
 }
 
 impl Session {
-    /// Whether the replica has what a read must see, within the time that it may take. The simple form: the
-    /// replica is asked.
-    pub(super) async fn check_position(&mut self, policy: Policy) -> Result<Result<(), Unusable>, Error> {
-        match policy.consistency.unwrap_or(self.context.config.consistency) {
-            Consistency::Eventual => return Ok(Ok(())),
-            Consistency::Session => {}
-            Consistency::Global => self.state.position.others_wrote(),
-        }
-        if self.state.position.need(Instant::now()) == Need::Primary {
-            self.ask_primary_position().await?;
-        }
-        let flavor = self.state.dialect.flavor;
-        let wait = policy.wait.unwrap_or(self.context.config.wait);
-        let question = match self.state.position.need(Instant::now()) {
-            Need::Nothing => return Ok(Ok(())),
-            Need::Primary | Need::Time => return Ok(Err(Unusable::Behind)),
-            Need::Gtids(gtids) => covers(flavor, gtids, wait),
-        };
-        let Some(connection) = self.replica.connection() else { return Ok(Err(Unusable::Down)) };
-        match connection.ask(&question, ASK_LIMIT + wait).await {
-            Ok(Some(answer)) if answer == b"1" => {
-                self.state.position.covered();
-                Ok(Ok(()))
+    /// Whether the replica has what a read must see, within the time that it may take.
+    pub(super) async fn check_position(&mut self, policy: Policy) -> Result<(), Unusable> {
+        let Some((replica, _)) = &self.context.replica else { return Err(Unusable::Down) };
+        let progress = &replica.progress;
+        let need = match policy.consistency.unwrap_or(self.context.config.consistency) {
+            Consistency::Eventual => return Ok(()),
+            Consistency::Session => self.state.position.need(),
+            Consistency::Global => {
+                let newest = self.context.history.newest();
+                Need { wrote: newest, seen: newest }
             }
-            Ok(_) => Ok(Err(Unusable::Behind)),
+        };
+        if progress.has(need.seen) {
+            return Ok(());
+        }
+        let mut wait = policy.wait.unwrap_or(self.context.config.wait);
+        if progress.has(need.wrote) && progress.lag().is_some_and(|lag| lag < RETURN_WAIT) {
+            wait = wait.max(RETURN_WAIT);
+        }
+        let arrived = !wait.is_zero() && progress.wait_for(need.seen, wait).await;
+        if arrived { Ok(()) } else { Err(Unusable::Behind) }
+    }
+
+    /// Whether the server at the other end of a new connection is the one whose progress is known, not one that was
+    /// emptied since and comes back at the same address.
+    pub(super) async fn check_identity(&mut self) -> Result<(), Unusable> {
+        let Some((replica, _)) = &self.context.replica else { return Err(Unusable::Down) };
+        let gtids = replica.progress.gtids();
+        if gtids.is_empty() {
+            return Ok(());
+        }
+        let Some(connection) = self.replica.connection() else { return Err(Unusable::Down) };
+        let question = has_executed(self.state.dialect.flavor, gtids.as_bytes());
+        match connection.ask(&question, ASK_LIMIT).await {
+            Ok(Some(answer)) if answer == b"1" => Ok(()),
+            Ok(_) => {
+                tracing::warn!(replica = replica.name, "the replica lacks what it had before");
+                self.replica.fail();
+                Err(Unusable::Down)
+            }
             Err(error) => {
                 tracing::info!(%error, "the replica does not tell its position");
                 self.replica.fail();
-                Ok(Err(Unusable::Down))
+                Err(Unusable::Down)
             }
         }
-    }
-
-    /// Something may have been written and no GTID was told: the primary's own position covers it. It is asked
-    /// for as bytes, since the client may have chosen UTF-16 for results.
-    async fn ask_primary_position(&mut self) -> Result<(), Error> {
-        let question: &[u8] = match self.state.dialect.flavor {
-            // A set from before GTIDs were switched off covers nothing that was written since.
-            Flavor::MySql => {
-                b"SELECT CAST(IF(@@GLOBAL.gtid_mode LIKE 'ON%', @@GLOBAL.gtid_executed, '') AS BINARY)"
-            }
-            Flavor::MariaDb => b"SELECT CAST(@@GLOBAL.gtid_binlog_pos AS BINARY)",
-        };
-        match self.primary.ask(question, self.context.config.connect_timeout).await {
-            Ok(Some(gtids)) if !gtids.is_empty() => self.state.position.primary_is_at(gtids),
-            Ok(_) | Err(backend::Error::Refused(_)) => {
-                // The replica may serve while it is this much behind.
-                let hold = self.context.config.unknown_position_hold + self.context.config.max_lag;
-                self.state.position.hold_until(Instant::now() + hold);
-            }
-            Err(error) => return Err(self.ask_failed(error).await),
-        }
-        Ok(())
     }
 }
 
-/// A question that is answered with 1 when the server has executed all of `gtids`, within `wait`. In a session
-/// whose `character_set_connection` is utf16, a literal without its own character set would be no GTID at all;
-/// where `character_set_results` is, MariaDB sends numbers in it too.
-fn covers(flavor: Flavor, gtids: &[u8], wait: Duration) -> Vec<u8> {
-    let seconds = wait.as_secs_f64().to_string();
-    let (before, after) = match flavor {
-        Flavor::MySql if wait.is_zero() => ("GTID_SUBSET(_latin1'", "', @@GLOBAL.gtid_executed)".to_owned()),
-        Flavor::MySql => ("WAIT_FOR_EXECUTED_GTID_SET(_latin1'", format!("', {seconds}) = 0")),
-        Flavor::MariaDb => ("MASTER_GTID_WAIT(_latin1'", format!("', {seconds}) = 0")),
+/// A question that is answered with 1 when the server has executed all of `gtids`. In a session whose
+/// `character_set_connection` is utf16, a literal without its own character set would be no GTID at all; where
+/// `character_set_results` is, MariaDB sends numbers in it too.
+fn has_executed(flavor: Flavor, gtids: &[u8]) -> Vec<u8> {
+    let (before, after): (&[u8], &[u8]) = match flavor {
+        Flavor::MySql => (b"GTID_SUBSET(_latin1'", b"', @@GLOBAL.gtid_executed)"),
+        Flavor::MariaDb => (b"MASTER_GTID_WAIT(_latin1'", b"', 0) = 0"),
     };
-    [b"SELECT CAST(", before.as_bytes(), gtids, after.as_bytes(), b" AS BINARY)"].concat()
+    [b"SELECT CAST(", before, gtids, after, b" AS BINARY)"].concat()
 }
 
 #[cfg(test)]
@@ -429,10 +423,8 @@ mod tests {
     #[test]
     fn questions_do_not_depend_on_the_sessions_character_set() {
         for flavor in [Flavor::MySql, Flavor::MariaDb] {
-            for wait in [Duration::ZERO, Duration::from_millis(5)] {
-                let question = String::from_utf8(covers(flavor, b"g", wait)).unwrap();
-                assert!(question.contains("(_latin1'g'"), "{question}");
-            }
+            let question = String::from_utf8(has_executed(flavor, b"g")).unwrap();
+            assert!(question.contains("(_latin1'g'"), "{question}");
         }
     }
 }

@@ -197,9 +197,6 @@ impl Session {
             self.replica.close().await;
         }
         let opens = !self.replica.is_open();
-        if opens {
-            self.state.position.ask_anew();
-        }
         let way = Way {
             dialer,
             login: &self.login,
@@ -210,13 +207,18 @@ impl Session {
         if let Err(unusable) = self.replica.bring_up(&way, &self.state).await {
             return Ok(Err(unusable));
         }
-        if opens && let Err(unusable) = self.check_settings().await? {
-            return Ok(Err(unusable));
+        if opens {
+            if let Err(unusable) = self.check_identity().await {
+                return Ok(Err(unusable));
+            }
+            if let Err(unusable) = self.check_settings().await? {
+                return Ok(Err(unusable));
+            }
         }
         if let Some(connection) = self.replica.connection() {
             self.handle.set_thread(Target::Replica, connection.thread_id);
         }
-        self.check_position(policy).await
+        Ok(self.check_position(policy).await)
     }
 
     /// Puts a copy of the command into the replica's write buffer.

@@ -29,6 +29,8 @@ pub(super) struct State {
     pub tie: Option<Reason>,
     /// Where the last statement ran.
     pub last_target: Target,
+    /// Where the last statement ran that was not only prepared.
+    pub count_target: Target,
     /// Where the last statement ran that gave rows.
     pub rows_target: Target,
     /// How far a replica must be to serve this session.
@@ -59,12 +61,29 @@ pub(super) struct State {
 /// Facts of statements that may change data whatever their kind.
 const MAY_WRITE: Facts = Facts::MAY_WRITE.and(Facts::UNSAFE_FUNCTION).and(Facts::SEQUENCE);
 
+/// Whether a statement may show what others wrote.
+fn shows_data(statement: &Statement) -> bool {
+    match statement.kind {
+        Kind::Read | Kind::Explain => !statement.tables.is_empty() || statement.facts.intersects(MAY_WRITE),
+        Kind::Write | Kind::Call | Kind::Execute | Kind::Admin | Kind::Unknown => true,
+        Kind::Ddl | Kind::Begin | Kind::Commit | Kind::Rollback | Kind::Savepoint | Kind::Lock => false,
+        Kind::SetSession => statement.facts.intersects(MAY_WRITE) || !statement.tables.is_empty(),
+        Kind::SetGlobal | Kind::Use | Kind::Prepare | Kind::Deallocate | Kind::Show | Kind::Kill => false,
+    }
+}
+
 /// The text made no sense to the server.
 const ER_PARSE_ERROR: u16 = 1064;
 
 impl State {
     /// A session just logged in.
-    pub(super) fn new(schema: Vec<u8>, dialect: Dialect, transparent: bool, table_locks: TableLocks) -> Self {
+    pub(super) fn new(
+        schema: Vec<u8>,
+        dialect: Dialect,
+        transparent: bool,
+        table_locks: TableLocks,
+        position: Position,
+    ) -> Self {
         Self {
             status: StatusFlags::SERVER_STATUS_AUTOCOMMIT,
             autocommit: true,
@@ -72,8 +91,9 @@ impl State {
             dialect,
             tie: None,
             last_target: Target::Primary,
+            count_target: Target::Primary,
             rows_target: Target::Primary,
-            position: Position::default(),
+            position,
             replay: Replay::default(),
             prepared: Prepared::default(),
             temporary: TemporaryTables::default(),
@@ -91,9 +111,9 @@ impl State {
     /// be, since what was written stays written.
     pub(super) fn reset(&mut self, transparent: bool) {
         let locks = self.table_locks.anew();
-        let fresh = Self::new(std::mem::take(&mut self.schema), self.dialect, transparent, locks);
-        let position = std::mem::take(&mut self.position);
-        *self = Self { position, status: self.status, ..fresh };
+        let schema = std::mem::take(&mut self.schema);
+        let fresh = Self::new(schema, self.dialect, transparent, locks, self.position.clone());
+        *self = Self { status: self.status, ..fresh };
     }
 
     /// Whether a transaction is open on the primary.
@@ -116,6 +136,9 @@ impl State {
         let many = statement.facts.contains(Facts::MULTI) && !statement.is_certain_read();
         if many || statement.facts.intersects(MAY_WRITE) {
             self.position.will_write(many);
+        }
+        if shows_data(statement) {
+            self.position.will_look();
         }
         self.variables.before(statement);
         if !self.temporary.before(statement, &self.schema) {
@@ -148,6 +171,7 @@ impl State {
     /// `statement` ran on `target`.
     pub(super) const fn ran(&mut self, statement: &Statement, target: Target) {
         self.last_target = target;
+        self.count_target = target;
         let gives_rows = matches!(statement.kind, Kind::Read | Kind::Show | Kind::Explain);
         // SHOW WARNINGS leaves FOUND_ROWS() alone.
         let is_question =
@@ -184,12 +208,21 @@ impl State {
             None => {}
         }
         self.unsettled = false;
+        self.settle_position();
         Ok(())
+    }
+
+    /// Before the client has the end of an answer, it is known what others must see who read after that.
+    fn settle_position(&mut self) {
+        if !self.status.contains(StatusFlags::SERVER_MORE_RESULTS_EXISTS) {
+            self.position.settle(self.in_transaction());
+        }
     }
 
     /// The primary ended `statement` with an EOF packet, which carries no trackers.
     pub(super) fn observe_eof(&mut self, status: StatusFlags, statement: &Statement) {
         let changed = status.contains(StatusFlags::SERVER_SESSION_STATE_CHANGED);
+        self.settle_position();
         match self.dialect.flavor {
             Flavor::MySql => self.unsettled |= statement.may_run_code(),
             // Tells that something changed, and later packets do not say what.
@@ -200,6 +233,7 @@ impl State {
 
     /// The primary ended `statement` with an error, which carries neither trackers nor status flags.
     pub(super) fn observe_error(&mut self, code: u16, statement: Option<&Statement>) {
+        self.position.settle(self.in_transaction());
         // Nothing ran of what the server could not read.
         if code == ER_PARSE_ERROR {
             return;
@@ -233,7 +267,7 @@ impl State {
         match tracker {
             Tracker::Schema(schema) => self.schema = schema.to_vec(),
             Tracker::Gtids(gtids) | Tracker::Variable { name: b"last_gtid", value: gtids } => {
-                self.position.committed(gtids);
+                self.position.committed(self.dialect.flavor, gtids);
             }
             Tracker::Variable { name: b"statement_id", .. } => {}
             Tracker::Variable { name, value } => {

@@ -74,6 +74,10 @@ impl Session {
         }
         self.state.ran(statement, Target::Primary);
         self.leave_transaction().await;
+        if route.reason == Reason::ReplicaBehind {
+            // It wants to go back soon.
+            self.state.position.look_back();
+        }
         self.count(route, statement.kind, started);
         Ok(())
     }
@@ -116,6 +120,7 @@ impl Session {
             tie: self.state.tie_of(statement, schema).or(stays.then_some(Reason::SessionState)),
             knows_variables: self.state.knows_variables(statement),
             last_target: self.state.last_target,
+            count_target: self.state.count_target,
             rows_target: self.state.rows_target,
         }
     }

@@ -10,9 +10,11 @@ use super::{
     context::{Context, Primary},
     handshake::Welcomed,
     locks::TableLocks,
+    position::Position,
     prover::ClientProver,
     relay::{Listener, put_end},
     replica_link::ReplicaLink,
+    scope::Scope,
     state::State,
 };
 use crate::{
@@ -21,11 +23,12 @@ use crate::{
         dial::ASK_FOR_PLUGIN,
         login::{Asked, authenticate},
     },
+    config,
     route::{Reason, Target},
     sql::Dialect,
     wire::{
         Malformed, change_user::ChangeUser, command::Answer, err::SqlError, framed::Head, header::Header,
-        writer::put_packet,
+        login::attribute, writer::put_packet,
     },
 };
 
@@ -40,7 +43,9 @@ impl Session {
         let name = std::mem::replace(&mut login.user, admitted.user);
         let dialect = first_dialect(&primary);
         let locks = TableLocks::new(Arc::clone(&context.table_writers));
-        let state = State::new(login.schema.clone(), dialect, context.replica.is_none(), locks);
+        let mut position = Position::new(Arc::clone(&context.history));
+        position.share(scope_of(&context, &name, &login.attributes));
+        let state = State::new(login.schema.clone(), dialect, context.replica.is_none(), locks, position);
         let mut session = Self {
             id,
             handle,
@@ -148,6 +153,7 @@ impl Session {
 
     fn become_user(&mut self, change: ChangeUser) {
         self.state.schema.clone_from(&change.schema);
+        self.state.position.share(scope_of(&self.context, &change.user, &change.attributes));
         self.login.user = change.user;
         self.login.schema = change.schema;
         self.rules = self.rules_of(self.login.user.clone());
@@ -159,6 +165,17 @@ impl Session {
             }
         }
     }
+}
+
+/// The scope in which a client reads what others wrote: the one that it names, or the settings'.
+fn scope_of(context: &Context, user: &[u8], attributes: &[u8]) -> Option<Scope> {
+    const ATTRIBUTE: &[u8] = b"ramsplit_scope";
+    let named = attribute(attributes, ATTRIBUTE).map(|name| [b"scope ", name].concat());
+    let name = named.or_else(|| match context.config.scope {
+        config::Scope::Session => None,
+        config::Scope::User => Some([b"user ", user].concat()),
+    })?;
+    Some(context.scopes.scope(&name))
 }
 
 /// How the primary reads texts before it has said more.

@@ -20,6 +20,8 @@ const CLIENTS: &str = "ramsplit_client_connections";
 const BACKENDS: &str = "ramsplit_backend_connections";
 /// `ramsplit_replica_up{replica}`: 1 when the replica serves reads.
 const REPLICA_UP: &str = "ramsplit_replica_up";
+/// `ramsplit_replica_state{replica,state}`: 1 for the state that the replica is in, 0 for the others.
+const REPLICA_STATE: &str = "ramsplit_replica_state";
 /// `ramsplit_replica_lag_seconds{replica}`: how far it is behind; NaN when unknown.
 const REPLICA_LAG: &str = "ramsplit_replica_lag_seconds";
 /// `ramsplit_rule_hits_total{rule}`: statements that a routing rule decided about.
@@ -141,9 +143,13 @@ impl Metrics {
         self.hints_misread.increment(1);
     }
 
-    /// The gauges of one replica.
-    pub fn replica(&self, name: &str) -> ReplicaGauges {
+    /// The gauges of one replica, which is always in one of these states.
+    pub fn replica(&self, name: &str, states: &[&'static str]) -> ReplicaGauges {
         with_local_recorder(&self.recorder, || ReplicaGauges {
+            states: states
+                .iter()
+                .map(|&state| metrics::gauge!(REPLICA_STATE, "replica" => name.to_owned(), "state" => state))
+                .collect(),
             up: metrics::gauge!(REPLICA_UP, "replica" => name.to_owned()),
             lag: metrics::gauge!(REPLICA_LAG, "replica" => name.to_owned()),
         })
@@ -173,6 +179,7 @@ fn describe() {
     metrics::describe_gauge!(CLIENTS, "Clients connected now.");
     metrics::describe_gauge!(BACKENDS, "Connections to servers now.");
     metrics::describe_gauge!(REPLICA_UP, "1 when the replica serves reads, 0 when not.");
+    metrics::describe_gauge!(REPLICA_STATE, "1 for the state that the replica is in, 0 for the others.");
     metrics::describe_gauge!(
         REPLICA_LAG,
         Unit::Seconds,
@@ -249,12 +256,16 @@ impl RuleHits {
 pub struct ReplicaGauges {
     up: Gauge,
     lag: Gauge,
+    states: Vec<Gauge>,
 }
 
 impl ReplicaGauges {
-    /// Sets both; an unknown lag is not zero.
-    pub fn set(&self, serving: bool, lag: Option<Duration>) {
+    /// Sets all: the place of its state in the list of states, and whether that serves; an unknown lag is not zero.
+    pub fn set(&self, state: usize, serving: bool, lag: Option<Duration>) {
         self.up.set(if serving { 1.0 } else { 0.0 });
         self.lag.set(lag.map_or(f64::NAN, |lag| lag.as_secs_f64()));
+        for (place, gauge) in self.states.iter().enumerate() {
+            gauge.set(if place == state { 1.0 } else { 0.0 });
+        }
     }
 }

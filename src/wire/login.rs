@@ -121,6 +121,19 @@ impl Login {
     }
 }
 
+/// The value of a connection attribute, in attributes as they came.
+pub fn attribute<'a>(attributes: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
+    let mut reader = Reader::new(attributes);
+    while !reader.is_empty() {
+        let key = reader.lenenc_bytes("attribute's name").ok()?;
+        let value = reader.lenenc_bytes("attribute's value").ok()?;
+        if key == name {
+            return Some(value);
+        }
+    }
+    None
+}
+
 /// The password proof, in the form that `flags` announce.
 ///
 /// # Errors
@@ -133,5 +146,23 @@ pub fn read_auth<'a>(reader: &mut Reader<'a>, flags: CapabilityFlags) -> Result<
         reader.bytes(len.into(), "authentication data")
     } else {
         reader.nul_bytes("authentication data")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn attributes_are_found_by_their_name() {
+        let mut attributes = Vec::new();
+        for text in ["_pid", "12", "ramsplit_scope", "web", "empty", ""] {
+            attributes.put_lenenc_bytes(text.as_bytes());
+        }
+        assert_eq!(attribute(&attributes, b"ramsplit_scope"), Some(&b"web"[..]));
+        assert_eq!(attribute(&attributes, b"empty"), Some(&b""[..]));
+        assert_eq!(attribute(&attributes, b"web"), None, "a value is no name");
+        attributes.truncate(attributes.len() - 3);
+        assert_eq!(attribute(&attributes, b"empty"), None, "it is cut off");
     }
 }

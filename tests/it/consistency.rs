@@ -38,7 +38,7 @@ async fn prepared_after_prepared(flavor: Flavor) {
 
 async fn pairs(flavor: Flavor, table: &'static str, prepared_write: bool, prepared_read: bool) {
     let sandbox = shared(flavor).await;
-    let proxy = Proxy::start(sandbox).await;
+    let proxy = Proxy::start_with(sandbox, |config| config.wait = Duration::ZERO).await;
     let mut session = proxy.connect().await;
     session.query_drop(format!("CREATE TABLE {table} (id INT PRIMARY KEY, n INT NOT NULL)")).await.unwrap();
     for id in 0..SESSIONS {
@@ -80,7 +80,11 @@ async fn pairs(flavor: Flavor, table: &'static str, prepared_write: bool, prepar
 /// lock on the one table that is written: it serves, and whatever is not known to be written reads stale.
 async fn writes_that_the_replica_lacks(flavor: Flavor) {
     let sandbox = own(flavor).await;
-    let proxy = Proxy::start_with(&sandbox, |config| config.max_lag = Duration::from_secs(3600)).await;
+    let proxy = Proxy::start_with(&sandbox, |config| {
+        config.max_lag = Duration::from_secs(3600);
+        config.wait = Duration::ZERO;
+    })
+    .await;
     create_routines(&sandbox).await;
     let flavored = if flavor == Flavor::MariaDb { MARIADB_WRITES } else { &[] };
     let mut sessions = Vec::new();
@@ -139,7 +143,7 @@ async fn writes_that_the_replica_lacks(flavor: Flavor) {
 /// A replica that applies nothing takes no reads at all, and is back when it applies again.
 async fn a_replica_that_applies_nothing(flavor: Flavor) {
     let sandbox = own(flavor).await;
-    let proxy = Proxy::start(&sandbox).await;
+    let proxy = Proxy::start_with(&sandbox, |config| config.wait = Duration::ZERO).await;
     create_routines(&sandbox).await;
     let word = if flavor == Flavor::MySql { "REPLICA" } else { "SLAVE" };
     let mut session = proxy.connect().await;

@@ -59,7 +59,11 @@ async fn families_and_their_values(flavor: Flavor) {
         let active = [("route", route), ("state", "active")];
         assert_eq!(metrics.sum("ramsplit_backend_connections", &active), 0.0, "{route}");
     }
-    assert_eq!(metrics.sum("ramsplit_replica_lag_seconds", &[("replica", "replica")]), 0.0);
+    // In fractions of a second, and never nothing.
+    let lag = metrics.sum("ramsplit_replica_lag_seconds", &[("replica", "replica")]);
+    assert!(lag > 0.0 && lag < 1.0, "{lag}");
+    let state = |state| metrics.sum("ramsplit_replica_state", &[("replica", "replica"), ("state", state)]);
+    assert_eq!((state("serving"), state("lagging"), state("down")), (1.0, 0.0, 0.0));
     assert_eq!(metrics.sum("ramsplit_build_info", &[("version", env!("CARGO_PKG_VERSION"))]), 1.0);
 
     // A true histogram: its buckets are the promised ones and add up.

@@ -15,6 +15,7 @@ use crate::proxy::Proxy;
 use crate::raw;
 
 on_both!(
+    questions_about_the_last_result,
     reads_run_on_the_replica,
     tables_are_those_of_the_schema_at_the_time,
     settings_that_change_the_text_keep_it_on_the_primary,
@@ -379,4 +380,36 @@ async fn questions_about_the_last_statement(flavor: Flavor) {
         assert_eq!(answer, Some(count), "{statement}");
         assert_eq!(proxy.metrics().queries(target, "last_result"), before + 1.0, "{statement}");
     }
+}
+
+/// Preparing comes between a statement and the questions about it.
+async fn questions_about_the_last_result(flavor: Flavor) {
+    let sandbox = shared(flavor).await;
+    let proxy = Proxy::start(sandbox).await;
+    let mut answers = Vec::new();
+    for address in [sandbox.primary().address(), proxy.address()] {
+        let mut session = connect(address, sandbox.application()).await;
+        let mut seen = Vec::new();
+        for prepared in
+            [WHERE, "SELECT ROW_COUNT()", "SHOW WARNINGS", "SELECT 'a' + 1", "DELETE FROM here WHERE 0"]
+        {
+            session.query_drop("DROP TABLE IF EXISTS no_such_table").await.unwrap();
+            session.query_drop("SELECT CAST('x1' AS SIGNED)").await.unwrap();
+            // Not every server prepares each of them; refusals leave traces as well.
+            let _ = session.prep(prepared).await;
+            let warnings: Vec<mysql_async::Row> = session.query("SHOW WARNINGS").await.unwrap();
+            seen.push(format!("{prepared}: {warnings:?}"));
+            session.query_drop("DROP TABLE IF EXISTS no_such_table").await.unwrap();
+            session.query_drop("SELECT 1").await.unwrap();
+            let _ = session.prep(prepared).await;
+            let rows: Option<i64> = session.query_first("SELECT ROW_COUNT()").await.unwrap();
+            seen.push(format!("{prepared}: {rows:?}"));
+        }
+        session.query_drop("DROP TABLE IF EXISTS no_such_table").await.unwrap();
+        session.query_drop("SELECT 1").await.unwrap();
+        let rows: Option<i64> = session.exec_first("SELECT ROW_COUNT()", ()).await.unwrap();
+        seen.push(format!("executed: {rows:?}"));
+        answers.push(seen);
+    }
+    assert_eq!(answers[0], answers[1]);
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::process::Stdio;
 use std::sync::Arc;
+use std::time::Duration;
 
 use mysql_async::Conn;
 use mysql_async::prelude::Queryable;
@@ -100,7 +101,8 @@ impl Proxy {
     }
 }
 
-/// The settings of a proxy in front of a sandbox, on free ports.
+/// The settings of a proxy in front of a sandbox, on free ports. Reads wait for the replica, so that where they go
+/// does not depend on its speed.
 pub(crate) fn config(sandbox: &Sandbox) -> Config {
     let backend =
         |name: &str, address: SocketAddr| Backend { name: name.to_owned(), address: address.to_string() };
@@ -109,6 +111,7 @@ pub(crate) fn config(sandbox: &Sandbox) -> Config {
         http: Some(any),
         replicas: vec![backend("replica", sandbox.replica().address())],
         monitor: Some(sandbox.monitor().clone()),
+        wait: Duration::from_secs(5),
         ..Config::new(any, backend("primary", sandbox.primary().address()))
     }
 }

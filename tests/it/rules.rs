@@ -198,7 +198,12 @@ async fn consistency_can_be_chosen(flavor: Flavor) {
         consistency = "global"
         "#,
     );
-    let proxy = proxy_with(&sandbox, &file).await;
+    let proxy = Proxy::start_with(&sandbox, |config| {
+        config.rules = Some(file.to_path_buf());
+        config.max_lag = Duration::from_secs(3600);
+        config.wait = Duration::ZERO;
+    })
+    .await;
     let mut session = proxy.connect().await;
     let mut other = proxy.connect().await;
     for table in ["stale", "own", "everybodys"] {

@@ -8,7 +8,7 @@ use super::{Entry, Execution, LongData, Read};
 use crate::{
     route::{Target, asks_about_last_result},
     session::{Error, LOOK_SIZE, Session, query::long_statement, statement::Errand},
-    sql::Facts,
+    sql::{Facts, Flavor},
     wire::{
         Command,
         command::Answer,
@@ -43,8 +43,13 @@ impl Session {
         if statement.facts.contains(Facts::MENTIONS_SESSION_TRACK) {
             self.give_up_tracking().await?;
         }
+        let last_target = self.state.last_target;
         if let Some(PreparedOk { id, params, .. }) = self.run_on_primary(head, Answer::Prepared, None).await?
         {
+            // MariaDB keeps the last statement's warnings while it opens no tables; MySQL never does.
+            if self.state.dialect.flavor == Flavor::MariaDb && statement.tables.is_empty() {
+                self.state.last_target = last_target;
+            }
             let read = movable.then(|| Read::new(params, &self.state));
             self.state.prepared.by_id.insert(id, Entry { statement, text, schema, read });
             self.state.prepared.last = id;
