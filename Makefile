@@ -54,6 +54,11 @@ conformance: rust ## The servers' own test suites through the proxy, whole; some
 	RAMSPLIT_CONFORMANCE=$(or $(CONFORMANCE),full) scripts/test-env.sh $(CARGO) test --test it $(CARGO_FLAGS) -- \
 	conformance:: --nocapture --test-threads 1
 
+.PHONY: consistency
+consistency: rust ## Sessions write and read while the replica is held back, and what they saw is checked: a million operations a server
+	RAMSPLIT_CHECK_OPERATIONS=500000 scripts/test-env.sh $(CARGO) test --release --test it $(CARGO_FLAGS) -- \
+	consistency::checker --nocapture --test-threads 1
+
 .PHONY: rust
 rust:
 	@command -v $(CARGO) >/dev/null || { \

@@ -15,7 +15,7 @@ use crate::{
     sql::Flavor,
     telemetry::{
         Metrics,
-        metrics::{BackendGauge, Use},
+        metrics::{BackendGauge, Use, Wait},
     },
     wire::{StatusFlags, login::Login},
 };
@@ -375,8 +375,15 @@ impl Session {
         if progress.has(need.wrote) && progress.lag().is_some_and(|lag| lag < RETURN_WAIT) {
             wait = wait.max(RETURN_WAIT);
         }
-        let arrived = !wait.is_zero() && progress.wait_for(need.seen, wait).await;
-        if arrived { Ok(()) } else { Err(Unusable::Behind) }
+        if wait.is_zero() {
+            return Err(Unusable::Behind);
+        }
+        let began = Instant::now();
+        let arrived = progress.wait_for(need.seen, wait).await;
+        let (outcome, result) =
+            if arrived { (Wait::Arrived, Ok(())) } else { (Wait::Late, Err(Unusable::Behind)) };
+        self.context.metrics.replica_wait(began.elapsed(), outcome);
+        result
     }
 
     /// Whether the server at the other end of a new connection is the one whose progress is known, not one that was

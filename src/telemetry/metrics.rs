@@ -24,6 +24,8 @@ const REPLICA_UP: &str = "ramsplit_replica_up";
 const REPLICA_STATE: &str = "ramsplit_replica_state";
 /// `ramsplit_replica_lag_seconds{replica}`: how far it is behind; NaN when unknown.
 const REPLICA_LAG: &str = "ramsplit_replica_lag_seconds";
+/// `ramsplit_replica_wait_seconds{outcome}`: time that reads waited for a replica to have what they must see.
+const REPLICA_WAIT: &str = "ramsplit_replica_wait_seconds";
 /// `ramsplit_rule_hits_total{rule}`: statements that a routing rule decided about.
 const RULE_HITS: &str = "ramsplit_rule_hits_total";
 /// `ramsplit_hints_misread_total`: hints in statements that were not understood.
@@ -50,6 +52,15 @@ pub enum Use {
     Active,
 }
 
+/// How waiting for a replica ended, as a label.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Wait {
+    /// The replica had what was waited for.
+    Arrived,
+    /// It had not within the time allowed, and the primary answered instead.
+    Late,
+}
+
 /// Every metric of a proxy. There is no global recorder: two proxies in one process do not mix.
 pub struct Metrics {
     recorder: PrometheusRecorder,
@@ -59,6 +70,7 @@ pub struct Metrics {
     clients: Gauge,
     hints_misread: Counter,
     backends: [[Gauge; 2]; Target::ALL.len()],
+    waits: [Histogram; 2],
 }
 
 impl Default for Metrics {
@@ -72,25 +84,29 @@ impl Metrics {
     pub fn new() -> Self {
         let builder = PrometheusBuilder::new();
         // The only error is an empty list of buckets.
-        let builder = match builder.set_buckets_for_metric(Matcher::Full(DURATION.to_owned()), &BUCKETS) {
-            Ok(builder) => builder,
-            Err(_) => PrometheusBuilder::new(),
-        };
+        let builder = builder
+            .set_buckets_for_metric(Matcher::Full(DURATION.to_owned()), &BUCKETS)
+            .and_then(|builder| {
+                builder.set_buckets_for_metric(Matcher::Full(REPLICA_WAIT.to_owned()), &BUCKETS)
+            })
+            .unwrap_or_else(|_| PrometheusBuilder::new());
         let recorder = builder.build_recorder();
         let handle = recorder.handle();
-        let (clients, hints_misread, backends) = with_local_recorder(&recorder, || {
+        let (clients, hints_misread, backends, waits) = with_local_recorder(&recorder, || {
             describe();
             metrics::gauge!(BUILD_INFO, "version" => env!("CARGO_PKG_VERSION")).set(1.0);
             let gauges = Target::ALL.map(|target| {
                 ["idle", "active"]
                     .map(|state| metrics::gauge!(BACKENDS, "route" => target.label(), "state" => state))
             });
-            (metrics::gauge!(CLIENTS), metrics::counter!(HINTS_MISREAD), gauges)
+            let waits =
+                ["arrived", "late"].map(|outcome| metrics::histogram!(REPLICA_WAIT, "outcome" => outcome));
+            (metrics::gauge!(CLIENTS), metrics::counter!(HINTS_MISREAD), gauges, waits)
         });
         let queries =
             std::iter::repeat_with(OnceLock::new).take(Target::ALL.len() * KINDS * REASONS).collect();
         let durations = std::iter::repeat_with(OnceLock::new).take(Target::ALL.len() * KINDS).collect();
-        Self { recorder, handle, queries, durations, clients, hints_misread, backends }
+        Self { recorder, handle, queries, durations, clients, hints_misread, backends, waits }
     }
 
     /// Counts a statement that was answered, and the time that it took.
@@ -136,6 +152,16 @@ impl Metrics {
         with_local_recorder(&self.recorder, || {
             RuleHits(names.map(|name| metrics::counter!(RULE_HITS, "rule" => name.to_owned())).collect())
         })
+    }
+
+    /// Counts the time that a read waited for a replica.
+    pub fn replica_wait(&self, took: Duration, outcome: Wait) {
+        let [arrived, late] = &self.waits;
+        let histogram = match outcome {
+            Wait::Arrived => arrived,
+            Wait::Late => late,
+        };
+        histogram.record(took);
     }
 
     /// Counts a hint that was not understood.
@@ -184,6 +210,11 @@ fn describe() {
         REPLICA_LAG,
         Unit::Seconds,
         "How far the replica is behind the primary; NaN when not known."
+    );
+    metrics::describe_histogram!(
+        REPLICA_WAIT,
+        Unit::Seconds,
+        "Time that reads waited for a replica to have what they must see, and how that ended."
     );
     metrics::describe_counter!(RULE_HITS, "Statements that a routing rule decided about.");
     metrics::describe_counter!(

@@ -1,5 +1,8 @@
 //! A session reads what it wrote, however far the replica is.
 
+mod checker;
+mod history;
+
 use std::time::Duration;
 
 use mysql_async::Conn;
