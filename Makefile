@@ -59,6 +59,10 @@ consistency: rust ## Sessions write and read while the replica is held back, and
 	RAMSPLIT_CHECK_OPERATIONS=500000 scripts/test-env.sh $(CARGO) test --release --test it $(CARGO_FLAGS) -- \
 	consistency::checker --nocapture --test-threads 1
 
+.PHONY: rounds
+rounds: rust ## The replica is lost in every way there is under load, 50 times on each server; some 10 minutes
+	RAMSPLIT_ROUNDS=50 scripts/test-env.sh $(CARGO) test --test it $(CARGO_FLAGS) -- rounds:: --nocapture --test-threads 1
+
 .PHONY: rust
 rust:
 	@command -v $(CARGO) >/dev/null || { \

@@ -27,6 +27,7 @@ mod prepared;
 mod proxy;
 mod raw;
 mod replica;
+mod rounds;
 mod rules;
 mod sandbox;
 mod split;

@@ -1,7 +1,7 @@
 //! A session reads what it wrote, however far the replica is.
 
 mod checker;
-mod history;
+pub(crate) mod history;
 
 use std::time::Duration;
 
